@@ -1,0 +1,57 @@
+"""Markers by folder, and what a missing server means.
+
+Nothing else belongs here: fixtures live beside the tests that use them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+FOLDERS = frozenset({"unit", "conformance", "worker", "faults", "docs", "typing", "browser"})
+
+# A skip whose reason begins like this says "not installed here". On a laptop that is information; in CI it
+# would be a test that silently stopped running. Skips for other reasons (platform, version) are left alone.
+MISSING = ("missing", "could not import")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark each test with the folder it is in, so `-m unit` works and nobody has to write it."""
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            folder = item.path.relative_to(HERE).parts[0]
+            if folder in FOLDERS:
+                item.add_marker(folder)
+
+
+def _fails_in_ci(reason: str) -> bool:
+    in_ci = os.environ.get("CI", "").lower() not in {"", "0", "false"}
+    return in_ci and reason.removeprefix("Skipped: ").lower().startswith(MISSING)
+
+
+def _refuse_missing(report: pytest.TestReport | pytest.CollectReport) -> None:
+    if report.outcome == "skipped" and isinstance(report.longrepr, tuple):
+        path, line, reason = report.longrepr
+        if _fails_in_ci(reason):
+            report.outcome = "failed"
+            report.longrepr = f"{path}:{line}: {reason} (skipped on a laptop, an error in CI)"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Turn "the server is missing" from a skip into a failure where CI is set."""
+    report = yield
+    _refuse_missing(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """The same for a module that skips itself while it is imported."""
+    report = yield
+    _refuse_missing(report)
+    return report

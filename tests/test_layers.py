@@ -1,0 +1,382 @@
+"""The layer rule and the house rules, read off the ASTs of `windlass/`.
+
+    errors < core < store < app layer < worker < messaging, observe, web, testing, integrations < cli
+
+A module imports only from its left or from its own folder. Imports under `if TYPE_CHECKING` and inside
+functions count like any other: a cycle hidden in a function is still a cycle. The exceptions are listed in
+ALLOWED, each with its reason. The second half of this file runs the same checker on small fake trees, so a
+rule that stopped finding anything is noticed.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import tokenize
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "windlass"
+
+APP = 3  # every top-level module but errors.py
+RANKS = {
+    "errors": 0,
+    "core": 1,
+    "store": 2,
+    "worker": 4,
+    "messaging": 5,
+    "observe": 5,
+    "web": 5,
+    "testing": 5,
+    "integrations": 5,
+    "celery": 5,  # the front doors `windlass.celery` and `windlass.arq`, integrations by another address
+    "arq": 5,
+    "cli": 6,
+    "__main__": 6,
+}
+
+# (file, function, what it may import): why.
+ALLOWED = {
+    ("app.py", "worker", "worker"): "app.worker() is the documented way in, and only its callers pay for it",
+}
+
+# core/ does no I/O, no asyncio, and time and randomness enter as arguments.
+IMPURE_MODULES = frozenset(
+    {"asyncio", "concurrent", "http", "multiprocessing", "os", "random", "secrets", "select", "selectors"}
+    | {"signal", "socket", "sqlite3", "ssl", "subprocess", "tempfile", "threading", "time"}
+)
+IMPURE_NAMES = frozenset(
+    {"datetime.datetime.now", "datetime.datetime.utcnow", "datetime.datetime.today", "datetime.date.today"}
+    | {"time.time", "time.time_ns", "time.monotonic", "time.perf_counter"}
+    | {"uuid.uuid1", "uuid.uuid4", "uuid.uuid7"}
+)
+IMPURE_BUILTINS = frozenset({"open", "print", "input"})
+
+LONGEST = 60
+LONGEST_ON_THE_JOB_PATH = 40
+JOB_PATH = frozenset({"worker/pump.py", "worker/runner.py", "worker/executor.py", "core/lifecycle.py"})
+SPOTLESS = ("core/", "worker/")
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported module, as a dotted name, and the function it is in ("" at module level)."""
+
+    target: str
+    line: int
+    function: str
+
+
+@dataclass
+class Module:
+    """One source file of the tree under check."""
+
+    root: Path
+    path: Path
+    source: str = field(init=False)
+    tree: ast.Module = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.source = self.path.read_text(encoding="utf-8")
+        self.tree = ast.parse(self.source, str(self.path))
+
+    @cached_property
+    def name(self) -> str:
+        return self.path.relative_to(self.root).as_posix()
+
+    @cached_property
+    def layer(self) -> str:
+        """The folder, or for a top-level module its own name."""
+        return self.name.split("/", 1)[0].removesuffix(".py")
+
+    @cached_property
+    def package(self) -> list[str]:
+        """Where a relative import with one dot starts."""
+        return [self.root.name, *self.path.parent.relative_to(self.root).parts]
+
+    def imports(self) -> Iterator[Import]:
+        yield from self._imports(self.tree, "")
+
+    def _imports(self, node: ast.AST, function: str) -> Iterator[Import]:
+        for child in ast.iter_child_nodes(node):
+            for target in self._targets(child):
+                yield Import(target, getattr(child, "lineno", 0), function)
+            inner = child.name if isinstance(child, Function) else function
+            yield from self._imports(child, inner)
+
+    def _targets(self, node: ast.AST) -> list[str]:
+        if isinstance(node, ast.Import):
+            return [alias.name for alias in node.names]
+        if isinstance(node, ast.ImportFrom):
+            base = self._base(node)
+            return [f"{base}.{a.name}" if self._is_module(base, a.name) else base for a in node.names]
+        if isinstance(node, ast.Call) and _dotted(node.func).endswith("import_module") and node.args:
+            first = node.args[0]
+            if isinstance(first, ast.Constant) and isinstance(first.value, str):
+                return [self._absolute(first.value)]
+        return []
+
+    def _base(self, node: ast.ImportFrom) -> str:
+        if not node.level:
+            return node.module or ""
+        return self._absolute("." * node.level + (node.module or ""))
+
+    def _absolute(self, name: str) -> str:
+        rest = name.lstrip(".")
+        up = len(name) - len(rest)
+        if not up:
+            return name
+        return ".".join([*self.package[: len(self.package) - up + 1], *filter(None, [rest])])
+
+    def _is_module(self, base: str, name: str) -> bool:
+        """`from windlass import core` names a folder; `from windlass.core import Job` names a value."""
+        folder = self.root.parent.joinpath(*base.split("."))
+        return (folder / name).is_dir() or (folder / f"{name}.py").is_file()
+
+    def functions(self) -> Iterator[Function]:
+        return (node for node in ast.walk(self.tree) if isinstance(node, Function))
+
+    def comments(self) -> Iterator[tuple[int, str]]:
+        for token in tokenize.generate_tokens(io.StringIO(self.source).readline):
+            if token.type == tokenize.COMMENT:
+                yield token.start[0], token.string
+
+
+def modules(root: Path) -> list[Module]:
+    return [Module(root, path) for path in sorted(root.rglob("*.py"))]
+
+
+def _dotted(node: ast.AST) -> str:
+    if isinstance(node, ast.Attribute):
+        return f"{_dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _rank(layer: str, root: Path) -> int | None:
+    if layer in RANKS:
+        return RANKS[layer]
+    return None if (root / layer).is_dir() else APP
+
+
+def layer_violations(root: Path) -> list[str]:
+    """Imports to the right, or into a neighbouring folder of the same rank; folders that have no layer."""
+    found = []
+    for module in modules(root):
+        rank = _rank(module.layer, root)
+        if rank is None:
+            found.append(f"{module.name}: the folder {module.layer!r} has no layer; give it one in RANKS")
+            continue
+        for imp in module.imports():
+            if reason := _wrong_import(module, rank, imp):
+                found.append(f"{module.name}:{imp.line}: {reason}")
+    return found
+
+
+def _wrong_import(module: Module, rank: int, imp: Import) -> str | None:
+    package, _, rest = imp.target.partition(".")
+    if package != module.root.name:
+        return None
+    layer = rest.partition(".")[0] or "__init__"
+    target = _rank(layer, module.root)
+    if layer == module.layer or (module.name, imp.function, layer) in ALLOWED:
+        return None
+    if target is not None and (target < rank or target == rank == APP):
+        return None
+    return f"{module.layer} may not import {imp.target}"
+
+
+def purity_violations(root: Path) -> list[str]:
+    """I/O, asyncio, clocks and randomness in core/."""
+    found = []
+    for module in modules(root):
+        if module.layer != "core":
+            continue
+        found += [
+            f"{module.name}:{imp.line}: core may not import {imp.target}"
+            for imp in module.imports()
+            if imp.target.partition(".")[0] in IMPURE_MODULES
+        ]
+        found += [f"{module.name}:{line}: core may not use {name}" for line, name in _impure_uses(module)]
+    return found
+
+
+def _impure_uses(module: Module) -> Iterator[tuple[int, str]]:
+    aliases = _aliases(module.tree)
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Attribute | ast.Name) and isinstance(node.ctx, ast.Load):
+            head, _, rest = _dotted(node).partition(".")
+            name = ".".join(filter(None, [aliases.get(head, head), rest]))
+            if name in IMPURE_NAMES:
+                yield node.lineno, name
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in IMPURE_BUILTINS:
+            yield node.lineno, f"{node.func.id}()"
+
+
+def _aliases(tree: ast.Module) -> dict[str, str]:
+    """Local name -> what it stands for, so `from datetime import datetime as dt; dt.now()` is seen."""
+    names = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.asname: alias.name for alias in node.names if alias.asname}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+def length_violations(root: Path) -> list[str]:
+    """Functions that do not fit a screen, from `def` to the last line."""
+    found = []
+    for module in modules(root):
+        limit = LONGEST_ON_THE_JOB_PATH if module.name in JOB_PATH else LONGEST
+        for node in module.functions():
+            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            if length > limit:
+                where = f"{module.name}:{node.lineno}"
+                found.append(f"{where}: {node.name} has {length} lines, the limit is {limit}")
+    return found
+
+
+def suppression_violations(root: Path) -> list[str]:
+    """Checkers silenced in core/ and worker/."""
+    return [
+        f"{module.name}:{line}: {comment}"
+        for module in modules(root)
+        if module.name.startswith(SPOTLESS)
+        for line, comment in module.comments()
+        if any(mark in comment.lower().replace(" ", "") for mark in ("#noqa", "#ruff:noqa", "#type:ignore"))
+    ]
+
+
+def docstring_violations(root: Path) -> list[str]:
+    """Modules that do not say what they are for."""
+    return [f"{mod.name}:1: no docstring" for mod in modules(root) if not ast.get_docstring(mod.tree)]
+
+
+RULES = [layer_violations, purity_violations, length_violations, suppression_violations, docstring_violations]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__.removesuffix("_violations"))
+def test_windlass_keeps_the_rule(rule) -> None:
+    assert modules(PACKAGE), f"no sources under {PACKAGE}"
+    found = rule(PACKAGE)
+    assert not found, "\n" + "\n".join(found)
+
+
+# ---- the checker checked --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tree(tmp_path: Path):
+    """A small Windlass that keeps every rule; `write(name, source)` adds or replaces a module."""
+    root = tmp_path / "windlass"
+
+    def write(name: str, source: str) -> Path:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f'"""A module."""\n{source}\n', encoding="utf-8")
+        return root
+
+    for folder in ("core", "store", "worker", "web", "observe", "cli"):
+        write(f"{folder}/__init__.py", "")
+    write("__init__.py", "from .app import Windlass\nfrom .core.job import Job")
+    write("errors.py", "import enum")
+    write("core/job.py", "from ..errors import Oops\nfrom windlass.core import graph")
+    write("core/graph.py", "from datetime import datetime\ndef later(now: datetime) -> datetime: return now")
+    write("store/memory.py", "import time\nfrom windlass.core.job import Job\nnow = time.time()")
+    write("app.py", "from . import settings\ndef worker():\n    from windlass.worker import pump")
+    write("settings.py", "import os")
+    write("worker/pump.py", "from windlass import errors\nfrom windlass.app import Windlass")
+    write("web/api.py", "import windlass\nfrom ..worker.pump import Pump\nfrom . import api")
+    write("cli/main.py", "from windlass.web import api")
+    return write
+
+
+def test_a_tree_that_keeps_the_rules_passes(tree) -> None:
+    root = tree("errors.py", "")
+    assert [found for rule in RULES for found in rule(root)] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        ("errors.py", "from windlass.core.job import Job"),
+        ("core/job.py", "from windlass.store import memory"),
+        ("core/job.py", "from ..store.memory import Memory"),
+        ("core/job.py", "from .. import store"),
+        ("core/job.py", "import windlass"),
+        ("core/job.py", "import typing\nif typing.TYPE_CHECKING:\n    from windlass.app import Windlass"),
+        ("store/memory.py", "def open():\n    from windlass.settings import Settings"),
+        ("store/memory.py", "import importlib\nimportlib.import_module('windlass.worker.pump')"),
+        ("store/memory.py", "from importlib import import_module\nimport_module('..worker', __package__)"),
+        ("app.py", "from windlass.worker import pump"),
+        ("app.py", "def start():\n    from windlass.worker import pump"),
+        ("settings.py", "def worker():\n    from windlass.worker import pump"),
+        ("__init__.py", "from .worker import pump"),
+        ("worker/pump.py", "from windlass.observe import logs"),
+        ("web/api.py", "from windlass.observe import logs"),
+        ("web/api.py", "from windlass.cli.main import main"),
+        ("extra/thing.py", "import enum"),
+        ("worker/pump.py", "from windlass.extra import thing"),
+    ],
+)
+def test_an_import_to_the_right_is_found(tree, name: str, source: str) -> None:
+    if "extra" in name + source:
+        tree("extra/__init__.py", "")
+    found = layer_violations(tree(name, source))
+    assert any(line.startswith(f"{name}:") for line in found), found
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import asyncio",
+        "import os.path",
+        "from time import monotonic",
+        "def f():\n    import random",
+        "import datetime\nnow = datetime.datetime.now()",
+        "from datetime import datetime as dt\nnow = dt.utcnow()",
+        "from datetime import datetime\nclock = datetime.now",
+        "import datetime as d\nday = d.date.today()",
+        "from uuid import uuid4\nx = uuid4()",
+        "print('hello')",
+        "open('file')",
+    ],
+)
+def test_impurity_in_core_is_found(tree, source: str) -> None:
+    found = purity_violations(tree("core/graph.py", source))
+    assert found
+    assert all(line.startswith("core/graph.py:") for line in found)
+    assert not purity_violations(tree("core/graph.py", "")), "the same tree without it is clean"
+
+
+@pytest.mark.parametrize(
+    ("name", "longest"),
+    [("app.py", 60), ("worker/pump.py", 40), ("core/lifecycle.py", 40), ("core/job.py", 60)],
+)
+def test_a_long_function_is_found(tree, name: str, longest: int) -> None:
+    fits = "class A:\n    async def f(self):\n" + "        x = 1\n" * (longest - 1)
+    assert not length_violations(tree(name, fits))
+    found = length_violations(tree(name, fits + "        x = 1\n"))
+    assert found == [f"{name}:3: f has {longest + 1} lines, the limit is {longest}"]
+
+
+@pytest.mark.parametrize(
+    "comment", ["# noqa", "# noqa: F401", "#NOQA", "# type: ignore", "#type:ignore[x]", "# ruff: noqa"]
+)
+def test_a_silenced_checker_is_found(tree, comment: str) -> None:
+    found = suppression_violations(tree("worker/pump.py", f"x = 1  {comment}"))
+    assert found == [f"worker/pump.py:2: {comment}"]
+    tree("worker/pump.py", f"x = '{comment}'")
+    assert not suppression_violations(tree("settings.py", f"x = 1  {comment}"))
+
+
+def test_a_module_without_a_docstring_is_found(tree) -> None:
+    root = tree("app.py", "")
+    (root / "app.py").write_text("x = 1\n", encoding="utf-8")
+    assert docstring_violations(root) == ["app.py:1: no docstring"]
