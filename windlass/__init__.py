@@ -1,0 +1,1 @@
+"""Windlass: background jobs for Python."""

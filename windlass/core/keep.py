@@ -1,0 +1,67 @@
+"""Retention: how many finished jobs are kept, and for how long.
+
+A finished job is filed in a *bucket*, named by its limits and its scope, so that the oldest member of a bucket is
+always the next to go, by count and by age alike, and one index serves both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from windlass.core.duration import Duration, to_ms
+from windlass.errors import ConfigError
+
+UNLIMITED = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Keep at most ``count`` finished jobs, each for at most ``age``; None sets no limit.
+
+    ``Keep(...)`` applies to succeeded jobs and, unless ``failed=`` is given, to failed ones as well.
+    """
+
+    count: int | None = None
+    age: Duration | None = None
+    failed: Keep | None = None
+
+    def __post_init__(self) -> None:
+        if self.count is not None and self.count < 0:
+            raise ConfigError(f"Keep.count is {self.count!r}; give a whole number of 0 or more")
+        if self.age is not None:
+            to_ms(self.age, "Keep.age")
+
+    def buckets(self, scope: str) -> tuple[str, str]:
+        """The bucket names for succeeded and for failed jobs of a scope."""
+        return self._bucket(scope), (self.failed or self)._bucket(scope)
+
+    def _bucket(self, scope: str) -> str:
+        count = UNLIMITED if self.count is None else self.count
+        age = UNLIMITED if self.age is None else to_ms(self.age)
+        return f"{count}|{age}|{scope}"
+
+
+class Bucket(NamedTuple):
+    """A bucket's limits, read back from its name; -1 is no limit."""
+
+    limit: int
+    age: int
+    scope: str
+
+
+def read_bucket(name: str) -> Bucket:
+    count, age, scope = name.split("|", 2)
+    return Bucket(int(count), int(age), scope)
+
+
+def parse_keep(value: object) -> Keep:
+    """``keep=Keep(...)``; a bare number is a count."""
+    if isinstance(value, Keep):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return Keep(count=value)
+    raise ConfigError(f"keep is {value!r}; give Keep(count=..., age=...)")
+
+
+DEFAULT_KEEP = Keep(count=100_000, age="1h", failed=Keep(count=100_000, age="30d"))

@@ -1,0 +1,157 @@
+"""The state machine: what becomes of a job, decided in one place by pure functions.
+
+``decide(claim, outcome)`` is the only maker of transitions; engines apply them and choose nothing. A transition carries
+delays, never instants: the store's clock turns them into instants. What engines must do alone, with no worker at hand
+(crash, expiry, cancel, replay), follows the small rules at the end of this file, so that every engine says the same.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from windlass.core.job import AttemptInfo, Claim, ErrorInfo, Fence, State
+
+MAX_ATTEMPTS_KEPT = 10
+
+_error_decoder = msgspec.json.Decoder(ErrorInfo)
+_encode = msgspec.json.Encoder().encode
+
+
+class Transition(msgspec.Struct):
+    """What a worker writes about one claim. Applied only if the fence still holds.
+
+    ``yields_to_cancel``: a cancel requested meanwhile wins and the job ends cancelled. Success and failure win over a
+    cancel; retry, snooze and hand-back lose to it.
+    """
+
+    id: str
+    fence: Fence
+    to: State
+    event: str
+    delay: int = 0
+    attempt: int = 0
+    snoozes: int = 0
+    yields_to_cancel: bool = False
+    result: bytes | None = None
+    error: bytes | None = None
+    reason: str = ""
+    fingerprint: str = ""
+    keep_done: str = ""
+    keep_failed: str = ""
+
+
+# -- outcomes: what a run of a claim came to
+
+
+class Succeeded(msgspec.Struct):
+    """The task returned. ``result`` is None where the task keeps none."""
+
+    result: bytes | None = None
+
+
+class Failed(msgspec.Struct):
+    """The attempt failed; ``retry_in`` is the delay of the next one, or None when it was the last."""
+
+    error: ErrorInfo
+    retry_in: int | None = None
+    reason: str = ""
+
+
+class Snoozed(msgspec.Struct):
+    """The task wants to run again later at no cost."""
+
+    delay: int
+
+
+class Stopped(msgspec.Struct):
+    """The task ended because a cancel was requested, or cancelled itself."""
+
+    reason: str = "cancelled"
+
+
+class HandedBack(msgspec.Struct):
+    """The worker gives the claim back unfinished or unstarted, at no cost to the job."""
+
+
+Outcome = Succeeded | Failed | Snoozed | Stopped | HandedBack
+
+
+def decide(claim: Claim, outcome: Outcome, keep_done: str = "", keep_failed: str = "") -> Transition:
+    """The transition an outcome makes of a claim."""
+    move = Transition(
+        claim.id, claim.fence, State.SUCCEEDED, "succeeded", attempt=claim.attempt, snoozes=claim.snoozes,
+        keep_done=keep_done, keep_failed=keep_failed,
+    )  # fmt: skip
+    if type(outcome) is Succeeded:
+        move.result = outcome.result
+    elif type(outcome) is Failed:
+        _fail(move, claim, outcome)
+    elif type(outcome) is Snoozed:
+        _again(move, "snoozed", outcome.delay)
+        move.snoozes += 1
+    elif type(outcome) is Stopped:
+        move.to, move.event, move.reason = State.CANCELLED, "cancelled", outcome.reason
+    else:
+        _again(move, "released", 0)
+    return move
+
+
+def _fail(move: Transition, claim: Claim, outcome: Failed) -> None:
+    move.attempt += 1
+    move.error = _encode(with_history(outcome.error, claim))
+    move.fingerprint = outcome.error.fingerprint
+    move.reason = outcome.reason
+    if outcome.retry_in is None:
+        move.to, move.event = State.FAILED, "failed"
+    else:
+        _again(move, "retried", outcome.retry_in)
+
+
+def _again(move: Transition, event: str, delay: int) -> None:
+    move.to = State.SCHEDULED if delay > 0 else State.READY
+    move.event, move.delay, move.yields_to_cancel = event, delay, True
+
+
+def with_history(error: ErrorInfo, claim: Claim) -> ErrorInfo:
+    """The error with the job's earlier ones behind it, newest last and bounded."""
+    if claim.error is None:
+        return error
+    last = _error_decoder.decode(claim.error)
+    earlier = [*last.attempts, AttemptInfo(claim.attempt, last.type, last.message)]
+    return msgspec.structs.replace(error, attempts=earlier[-MAX_ATTEMPTS_KEPT:])
+
+
+# -- rules every engine applies alone
+
+
+def after_crash(crashes: int, max_crashes: int, cancel_requested: bool) -> State:
+    """Where a job goes when its worker died under it for the ``crashes``-th time."""
+    if crashes >= max_crashes:
+        return State.FAILED
+    return State.CANCELLED if cancel_requested else State.READY
+
+
+def runs_alone(crashes: int, max_crashes: int) -> bool:
+    """A job one crash below its limit runs alone, so that no neighbour is charged for it."""
+    return 0 < crashes == max_crashes - 1
+
+
+def crash_error(crashes: int, worker: str) -> bytes:
+    """The error of a job that is quarantined because its workers kept dying."""
+    times = "once" if crashes == 1 else f"{crashes} times"
+    message = f"the worker died {times} while running this job (last: {worker})"
+    return _encode(ErrorInfo("windlass.errors.WorkerCrashed", message, fingerprint="worker-crashed"))
+
+
+def unknown_error(task: str, version: int, waited_ms: int) -> bytes:
+    """The error of a job that no live worker declares."""
+    message = f"no live worker declared task {task!r} version {version} for {waited_ms // 1000} s"
+    return _encode(ErrorInfo("windlass.errors.UnknownTask", message, fingerprint="unknown-task"))
+
+
+def expired_error() -> bytes:
+    """The error of a job that expired and asked to be dead-lettered then."""
+    return _encode(ErrorInfo("windlass.errors.JobExpired", "not started before it expired", fingerprint="expired"))
+
+
+CRASHED, UNKNOWN, EXPIRED = "worker crashed", "unknown task", "expired"

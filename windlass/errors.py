@@ -1,0 +1,154 @@
+"""Every exception Windlass raises or understands, in one small tree.
+
+A class's docstring is its default message. Nothing here imports anything else of Windlass, so every layer may raise
+these. Driver exceptions never appear here: each store adapter maps its own, once.
+"""
+
+from __future__ import annotations
+
+
+class WindlassError(Exception):
+    """Something went wrong in Windlass."""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or (self.__doc__ or "").strip())
+
+
+# -- mistakes in code or configuration, raised where they are written
+
+
+class ConfigError(WindlassError):
+    """A setting or option is wrong."""
+
+
+class UnknownTask(ConfigError):
+    """No task of this name is declared in this app."""
+
+
+# -- enqueue did not accept a job
+
+
+class EnqueueError(WindlassError):
+    """The job was not accepted."""
+
+
+class PayloadError(EnqueueError):
+    """The arguments or the result cannot be carried as JSON within the caps."""
+
+
+class IdConflict(EnqueueError):
+    """This id belongs to a job with another task or other arguments."""
+
+
+class QueueFull(EnqueueError):
+    """The queue holds as many ready jobs as it may."""
+
+
+# -- the store
+
+
+class StoreError(WindlassError):
+    """The store refused or failed an operation."""
+
+
+class StoreUnavailable(StoreError):
+    """The store cannot be reached in time; the outcome of the call is unknown and it is safe to try again."""
+
+
+class StoreClosed(StoreError):
+    """The store was closed."""
+
+
+# -- what became of a job, raised to whoever waits for it
+
+
+class JobError(WindlassError):
+    """The job did not succeed."""
+
+
+class JobFailed(JobError):
+    """The job failed for good and is a dead letter.
+
+    ``error_type``, ``error_message`` and ``traceback`` describe the last attempt as text; the original exception is
+    never rebuilt from stored data.
+    """
+
+    def __init__(
+        self, message: str | None = None, *, error_type: str = "", error_message: str = "", traceback: str = ""
+    ) -> None:
+        super().__init__(message)
+        self.error_type = error_type
+        self.error_message = error_message
+        self.traceback = traceback
+
+
+class JobCancelled(JobError):
+    """The job was cancelled."""
+
+
+class JobExpired(JobCancelled):
+    """The job was not started before it expired."""
+
+
+class JobSkipped(JobError):
+    """The job was skipped: something it depended on can never be met."""
+
+
+class JobLost(JobError):
+    """The store has no record of this job: it was never accepted, was deleted, or its retention has passed."""
+
+
+class ResultTimeout(JobError, TimeoutError):
+    """The result did not arrive in time; the job itself goes on."""
+
+
+# -- raised inside tasks by Windlass
+
+
+class SoftTimeout(WindlassError):
+    """The task has run longer than its soft timeout: clean up and finish."""
+
+
+class TaskTimeout(WindlassError):
+    """The task ran longer than its timeout and was stopped."""
+
+
+class WorkerCrashed(WindlassError):
+    """The process running the job died."""
+
+
+# -- raised inside tasks by the user, to say what should happen next
+
+
+class Signal(WindlassError):
+    """A task's wish about its own job."""
+
+
+class Retry(Signal):
+    """Try again, after ``delay`` if given, else after the task's backoff. Costs an attempt."""
+
+    def __init__(self, message: str | None = None, *, delay: object = None) -> None:
+        super().__init__(message or "the task asked for a retry")
+        self.delay = delay
+
+
+class Snooze(Signal):
+    """Run again after ``delay``. Costs no attempt."""
+
+    def __init__(self, delay: object, message: str | None = None) -> None:
+        super().__init__(message or "the task snoozed")
+        self.delay = delay
+
+
+class Reject(Signal):
+    """Make this job a dead letter now, whatever retries are left."""
+
+    def __init__(self, reason: str = "rejected by the task") -> None:
+        super().__init__(reason)
+
+
+class Cancel(Signal):
+    """End this job as cancelled."""
+
+    def __init__(self, reason: str = "cancelled by the task") -> None:
+        super().__init__(reason)

@@ -1,0 +1,27 @@
+"""Stores keep jobs and move them. ``make_store`` picks the engine by URL and imports only that one."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from windlass.core.hints import did_you_mean
+from windlass.errors import ConfigError
+from windlass.store.base import Store, StoreSettings
+
+SCHEMES = ("memory", "sqlite")
+
+
+def make_store(url: str, settings: StoreSettings | None = None) -> Store:
+    """An unopened store for a URL such as ``memory://`` or ``sqlite:///path/to/file.db``."""
+    settings = settings or StoreSettings()
+    scheme = urlsplit(url).scheme
+    if scheme == "memory":
+        from windlass.store.memory import MemoryStore
+
+        return MemoryStore(url, settings)
+    if scheme == "sqlite":
+        from windlass.store.sqlite import SQLiteStore
+
+        return SQLiteStore(url, settings)
+    known = ", ".join(f"{name}://" for name in SCHEMES)
+    raise ConfigError(f"no store engine for {url!r}{did_you_mean(scheme, SCHEMES)}; known: {known}")

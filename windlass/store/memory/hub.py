@@ -1,0 +1,222 @@
+"""The data of one memory store and the moves on it, shared by all connections of the process to the same URL.
+
+Every method here runs under the hub's lock and is one atomic step. What must happen after the step (telling clients and
+workers) is collected and sent by ``MemoryStore`` when the step is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import threading
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable
+
+from windlass.core import lifecycle
+from windlass.core.event import Entry, Group
+from windlass.core.event import Row as EventRow
+from windlass.core.job import Finished, State
+from windlass.core.keep import UNLIMITED, read_bucket
+from windlass.store.base import Clock, Deliver, StoreSettings
+from windlass.store.memory.clock import StoreClock
+from windlass.store.memory.records import ASIDE, NOT_HELD, SOLO, Row, WorkerRow
+
+Heap = list[tuple[int, Row]]
+PRUNE_STEP = 100
+BAND = 1 << 56
+
+
+class Hub:
+    """All state, its indexes, and the few moves every call is made of."""
+
+    def __init__(self, settings: StoreSettings, clock: Clock) -> None:
+        self.settings, self.clock = settings, StoreClock(clock)
+        self.lock = threading.RLock()
+        self.jobs: dict[str, Row] = {}
+        self.workers: dict[str, WorkerRow] = {}
+        self.mail: dict[str, tuple[asyncio.AbstractEventLoop, Deliver]] = {}
+        self.ready: defaultdict[str, Heap] = defaultdict(list)
+        self.solo: defaultdict[str, Heap] = defaultdict(list)
+        self.aside: defaultdict[str, dict[tuple[str, int], Heap]] = defaultdict(dict)
+        self.due: list[tuple[int, int, Row]] = []
+        self.expiring: list[tuple[int, int, Row]] = []
+        self.buckets: defaultdict[str, OrderedDict[str, Row]] = defaultdict(OrderedDict)
+        self.counts: defaultdict[str, Counter[State]] = defaultdict(Counter)
+        self.entries: deque[Entry] = deque(maxlen=settings.events_kept)
+        self.followers: set[str] = set()
+        self.accepted = self.ranks = self.events = 0
+        self.outbox: dict[str, list[Finished]] = {}
+        self.default_keep: dict[str, tuple[str, str]] = {}
+
+    # -- states and indexes
+
+    def now(self) -> int:
+        return self.clock.now(self.workers.values())
+
+    def set_state(self, row: Row, state: State) -> None:
+        counts = self.counts[row.queue]
+        counts[row.state] -= 1
+        counts[state] += 1
+        row.state = state
+
+    def next_rank(self, row: Row) -> int:
+        self.ranks += 1
+        return (9 - row.priority) * BAND + self.ranks
+
+    def make_ready(self, row: Row, keep_place: bool = False) -> None:
+        """Into the ready order, at its end unless it keeps its place."""
+        self.set_state(row, State.READY)
+        row.worker, row.due = "", 0
+        if not (keep_place and row.rank):
+            row.rank = self.next_rank(row)
+        alone = lifecycle.runs_alone(row.crashes, row.max_crashes)
+        row.hold = SOLO if alone else NOT_HELD
+        heapq.heappush(self.solo[row.queue] if alone else self.ready[row.queue], (row.rank, row))
+
+    def make_scheduled(self, row: Row, due: int) -> None:
+        self.set_state(row, State.SCHEDULED)
+        row.worker, row.due = "", due
+        heapq.heappush(self.due, (due, row.n, row))
+
+    def set_aside(self, row: Row, now: int) -> None:
+        row.hold, row.aside_since = ASIDE, now
+        heap = self.aside[row.queue].setdefault((row.task, row.version), [])
+        heapq.heappush(heap, (row.rank, row))
+        self.wake(row.queue, 1, lambda worker: worker.takes(row.queue, row.task, row.version))
+
+    def promote(self, now: int, limit: int) -> dict[str, int]:
+        """Due jobs become ready, in the order they were due; how many per queue."""
+        promoted: Counter[str] = Counter()
+        while self.due and self.due[0][0] <= now and limit > 0:
+            due, _, row = heapq.heappop(self.due)
+            if row.state is State.SCHEDULED and row.due == due:
+                self.make_ready(row)
+                promoted[row.queue] += 1
+                limit -= 1
+        return promoted
+
+    def next_due(self, now: int) -> int:
+        while self.due and not (self.due[0][2].state is State.SCHEDULED and self.due[0][2].due == self.due[0][0]):
+            heapq.heappop(self.due)
+        return max(0, self.due[0][0] - now) if self.due else -1
+
+    @staticmethod
+    def head(heap: Heap, hold: str) -> Row | None:
+        """The first entry that still stands: entries are not removed when a job leaves, only outlived."""
+        while heap:
+            rank, row = heap[0]
+            if row.rank == rank and row.state is State.READY and row.hold == hold:
+                return row
+            heapq.heappop(heap)
+        return None
+
+    # -- endings
+
+    def finish(self, row: Row, state: State, now: int, reason: str = "", keep: str = "") -> None:
+        """Any state to a terminal one: file it for retention and tell who waits."""
+        self.set_state(row, state)
+        row.finished_at, row.reason, row.worker, row.cancel = now, reason, "", False
+        if row.watchers:
+            self.tell(row.watchers, row.finished())
+            row.watchers = None
+        failed = state is State.FAILED
+        bucket = keep or (row.keep_failed if failed else row.keep_done) or self._default_bucket(row.queue, failed)
+        row.keep_failed, row.keep_done = (bucket, row.keep_done) if failed else (row.keep_failed, bucket)
+        self.buckets[bucket][row.id] = row
+        self.prune(bucket, now, PRUNE_STEP)
+
+    def _default_bucket(self, queue: str, failed: bool) -> str:
+        if queue not in self.default_keep:
+            self.default_keep[queue] = self.settings.keep.buckets(queue)
+        return self.default_keep[queue][failed]
+
+    def prune(self, bucket: str, now: int, limit: int) -> int:
+        """Drop what is beyond a bucket's count (all of it) and past its age (bounded)."""
+        count, age, _ = read_bucket(bucket)
+        rows, pruned = self.buckets[bucket], 0
+        while rows:
+            oldest = next(iter(rows.values()))
+            over = count != UNLIMITED and len(rows) > count
+            if not over and (age == UNLIMITED or oldest.finished_at + age > now or pruned >= limit):
+                break
+            self.remove(oldest, bucket)
+            pruned += 1
+        return pruned
+
+    def remove(self, row: Row, bucket: str) -> None:
+        self.buckets[bucket].pop(row.id, None)
+        self.counts[row.queue][row.state] -= 1
+        self.jobs.pop(row.id, None)
+
+    def expire(self, row: Row, now: int) -> None:
+        if row.expire_to is State.FAILED:
+            row.error, row.fingerprint = lifecycle.expired_error(), "expired"
+        self.finish(row, row.expire_to, now, lifecycle.EXPIRED)
+
+    def recover(self, worker: WorkerRow, row: Row, now: int, crashed: bool) -> State:
+        """A claim whose worker left or died goes where the rules say, in its old place."""
+        worker.running.pop(row.id, None)
+        if not crashed:
+            if row.cancel:
+                self.finish(row, State.CANCELLED, now, row.reason)
+            else:
+                self.make_ready(row, keep_place=True)
+            return row.state
+        row.crashes += 1
+        row.max_crashes = worker.max_crashes(row)
+        state = lifecycle.after_crash(row.crashes, row.max_crashes, row.cancel)
+        if state is State.FAILED:
+            row.error, row.fingerprint = lifecycle.crash_error(row.crashes, worker.presence.id), "worker-crashed"
+            self.finish(row, state, now, lifecycle.CRASHED)
+        elif state is State.CANCELLED:
+            self.finish(row, state, now, row.reason)
+        elif row.crash_delay:
+            self.make_scheduled(row, now + row.crash_delay)
+        else:
+            self.make_ready(row, keep_place=True)
+        return state
+
+    # -- telling others
+
+    def tell(self, names: set[str], item: Finished | None) -> None:
+        for name in names:
+            box = self.outbox.setdefault(name, [])
+            if item is not None:
+                box.append(item)
+
+    def wake(self, queue: str, count: int, who: Callable[[WorkerRow], bool] | None = None) -> None:
+        """Wake as many idle workers of a queue as there are jobs."""
+        for worker in self.workers.values():
+            if count <= 0:
+                return
+            if worker.idle and not worker.dead and queue in worker.presence.queues and (who is None or who(worker)):
+                worker.idle = False
+                self.tell({worker.presence.id}, None)
+                count -= 1
+
+    def record(self, now: int, groups: list[Group]) -> None:
+        """One entry in the event stream for one write."""
+        groups = [group for group in groups if group[2]]
+        if groups:
+            self.events += 1
+            self.entries.append(Entry(self.events, now, groups))
+            if self.followers:
+                self.tell(self.followers, None)
+
+    def post(self) -> None:
+        """Send what the step collected; deliveries run after it, on the listeners' own loops."""
+        box, self.outbox = self.outbox, {}
+        for name, items in box.items():
+            if name in self.mail:
+                loop, deliver = self.mail[name]
+                loop.call_soon_threadsafe(deliver, items)
+
+    def forget_watches(self, name: str) -> None:
+        self.followers.discard(name)
+        for row in self.jobs.values():
+            if row.watchers:
+                row.watchers.discard(name)
+
+
+def event_row(row: Row) -> EventRow:
+    return [row.id, row.task, row.queue]

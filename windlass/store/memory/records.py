@@ -1,0 +1,128 @@
+"""The rows of the memory engine: plain mutable objects, no rules."""
+
+from __future__ import annotations
+
+from windlass.core.job import Claim, Finished, Job, LogLine, NewJob, State
+from windlass.store.base import INLINE_MAX, Presence
+
+NOT_HELD, ASIDE, SOLO = "", "aside", "solo"
+"""Why a ready job is out of the ready order: not at all, nobody here declares it, or it must run alone."""
+
+
+class Row:
+    """One job. ``n`` is its place in acceptance order, ``rank`` its place in ready order."""
+
+    __slots__ = (
+        "aside_since",
+        "attempt",
+        "cancel",
+        "crash_delay",
+        "crashes",
+        "due",
+        "enqueued_at",
+        "epoch",
+        "error",
+        "expire_to",
+        "expires",
+        "fingerprint",
+        "finished_at",
+        "hold",
+        "id",
+        "keep_done",
+        "keep_failed",
+        "logs",
+        "max_crashes",
+        "meta",
+        "n",
+        "payload",
+        "priority",
+        "progress",
+        "queue",
+        "rank",
+        "reason",
+        "result",
+        "run",
+        "seq",
+        "snoozes",
+        "started_at",
+        "state",
+        "task",
+        "version",
+        "watchers",
+        "worker",
+    )  # fmt: skip
+
+    def __init__(self, job: NewJob, n: int, now: int) -> None:
+        self.id, self.task, self.version, self.queue = job.id, job.task, job.version, job.queue
+        self.payload, self.meta, self.priority = job.payload, job.meta, job.priority
+        self.max_crashes, self.crash_delay = job.max_crashes, job.crash_delay
+        self.keep_done, self.keep_failed = job.keep_done, job.keep_failed
+        self.expires = job.expires_at or (now + job.expires_in if job.expires_in else 0)
+        self.expire_to = job.expire_to
+        self.due = max(job.at, now + job.delay if job.delay else 0)
+        self.n, self.enqueued_at, self.state = n, now, State.WAITING
+        self.rank = self.epoch = self.attempt = self.crashes = self.snoozes = self.seq = 0
+        self.started_at = self.finished_at = self.aside_since = 0
+        self.run, self.cancel = 1, False
+        self.worker = self.reason = self.fingerprint = ""
+        self.hold = NOT_HELD
+        self.result: bytes | None = None
+        self.error: bytes | None = None
+        self.progress: bytes | None = None
+        self.logs: list[LogLine] | None = None
+        self.watchers: set[str] | None = None
+
+    def claim(self) -> Claim:
+        return Claim(
+            self.id, self.task, self.version, self.queue, self.priority, self.payload, self.meta, self.run, self.epoch,
+            self.seq, self.attempt, self.crashes, self.snoozes, self.enqueued_at, self.error,
+        )  # fmt: skip
+
+    def finished(self) -> Finished:
+        size = len(self.result or b"") + len(self.error or b"")
+        if size > INLINE_MAX:
+            return Finished(self.id, self.state, reason=self.reason, inline=False)
+        return Finished(self.id, self.state, self.result, self.error, self.reason)
+
+    def job(self) -> Job:
+        return Job(
+            id=self.id, task=self.task, version=self.version, queue=self.queue, priority=self.priority,
+            state=self.state, payload=self.payload, meta=self.meta, run=self.run, epoch=self.epoch, attempt=self.attempt,
+            crashes=self.crashes, snoozes=self.snoozes, max_crashes=self.max_crashes, cancel_requested=self.cancel,
+            worker=self.worker, reason=self.reason, fingerprint=self.fingerprint, enqueued_at=self.enqueued_at,
+            due_at=self.due, expires_at=self.expires, started_at=self.started_at, finished_at=self.finished_at,
+            result=self.result, error=self.error, progress=self.progress,
+        )  # fmt: skip
+
+
+class WorkerRow:
+    """One worker: its lease, its last exchange and what it holds."""
+
+    __slots__ = (
+        "beat_at", "dead", "idle", "known", "last_seq", "lease_until", "open_queues", "presence", "refused", "reserved",
+        "running",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.presence = Presence(id="", queues=[], declares={})
+        self.known: frozenset[tuple[str, int]] = frozenset()
+        self.open_queues: frozenset[str] = frozenset()
+        self.running: dict[str, Row] = {}
+        self.last_seq = self.lease_until = self.beat_at = 0
+        self.refused: list[str] = []
+        self.reserved = ""
+        self.idle = self.dead = False
+
+    def renew(self, presence: Presence, now: int) -> None:
+        if presence.declares != self.presence.declares:
+            named = {task: said for task, said in presence.declares.items() if not task.startswith("*")}
+            self.known = frozenset((task, version) for task, said in named.items() for version in said.versions)
+            self.open_queues = frozenset(task[1:] for task in presence.declares if task.startswith("*"))
+        self.presence, self.beat_at, self.lease_until = presence, now, now + presence.lease
+
+    def takes(self, queue: str, task: str, version: int) -> bool:
+        return (task, version) in self.known or queue in self.open_queues
+
+    def max_crashes(self, row: Row) -> int:
+        said = self.presence.declares.get(row.task)
+        return min(row.max_crashes, said.max_crashes) if said and said.max_crashes else row.max_crashes

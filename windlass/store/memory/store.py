@@ -1,0 +1,284 @@
+"""The memory engine's calls: each takes the hub's lock, makes one atomic step, and sends what the step collected."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from windlass.core.event import Entry
+from windlass.core.job import Job, LogLine, NewJob, State
+from windlass.core.lifecycle import Transition
+from windlass.errors import StoreError
+from windlass.store.base import (
+    EVERY_EVENT,
+    MAX_BATCH,
+    Accept,
+    Answer,
+    BeatReply,
+    Change,
+    ChangeReply,
+    Clock,
+    Deliver,
+    ExchangeReply,
+    Note,
+    Page,
+    Presence,
+    Query,
+    QueueInfo,
+    StoreInfo,
+    StoreSettings,
+    SweepReply,
+    Want,
+    WatchReply,
+    WorkerInfo,
+)
+from windlass.store.memory import changes, claims, sweeps
+from windlass.store.memory.hub import Hub, event_row
+from windlass.store.memory.records import Row, WorkerRow
+
+_hubs: dict[str, Hub] = {}
+
+ACCEPTED = Answer(Accept.ACCEPTED)
+DUPLICATE = Answer(Accept.DUPLICATE)
+
+
+def host_clock() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class MemoryStore:
+    """A connection to the memory of this process. ``memory://`` is private, ``memory://name`` is shared by name."""
+
+    def __init__(self, url: str, settings: StoreSettings, clock: Clock = host_clock) -> None:
+        name = url.removeprefix("memory://").strip("/")
+        self.url = url
+        self.hub = _hubs.setdefault(name, Hub(settings, clock)) if name else Hub(settings, clock)
+        self._mine: set[str] = set()
+
+    async def open(self) -> None:
+        return None
+
+    async def close(self) -> None:
+        for name in list(self._mine):
+            await self.unlisten(name)
+
+    @contextmanager
+    def _step(self) -> Iterator[tuple[Hub, int]]:
+        hub = self.hub
+        with hub.lock:
+            yield hub, hub.now()
+            if hub.outbox:
+                hub.post()
+
+    # -- the job path
+
+    async def insert(self, jobs: Sequence[NewJob]) -> list[Answer]:
+        check_batch(len(jobs))
+        with self._step() as (hub, now):
+            fresh: list[Row] = []
+            again: list[Row] = []
+            answers = [self._insert_one(hub, job, now, fresh, again) for job in jobs]
+            for queue, count in Counter(row.queue for row in fresh if row.state is State.READY).items():
+                hub.wake(queue, count)
+            hub.record(
+                now,
+                [
+                    ("enqueued", "", [event_row(row) for row in fresh]),
+                    ("duplicate", "", [event_row(row) for row in again]),
+                ],
+            )
+            return answers
+
+    @staticmethod
+    def _insert_one(hub: Hub, job: NewJob, now: int, fresh: list[Row], again: list[Row]) -> Answer:
+        known = hub.jobs.get(job.id)
+        if known is not None:
+            if (known.task, known.payload) != (job.task, job.payload):
+                what = "another task" if known.task != job.task else "other arguments"
+                return Answer(Accept.CONFLICT, f"job {job.id!r} exists with {what} ({known.task}, {known.state})")
+            again.append(known)
+            return DUPLICATE
+        hub.accepted += 1
+        row = hub.jobs[job.id] = Row(job, hub.accepted, now)
+        hub.counts[row.queue][row.state] += 1
+        if row.due > now:
+            hub.make_scheduled(row, row.due)
+        else:
+            hub.make_ready(row)
+        if row.expires:
+            sweeps.watch_expiry(hub, row)
+        fresh.append(row)
+        return ACCEPTED
+
+    async def exchange(self, worker: str, seq: int, moves: Sequence[Transition], want: Want) -> ExchangeReply:
+        check_batch(len(moves))
+        with self._step() as (hub, now):
+            row = hub.workers.get(worker)
+            if row is None or row.dead:
+                return ExchangeReply(refused=[move.id for move in moves], gone=True)
+            if seq < row.last_seq:
+                raise StoreError(f"worker {worker} sent exchange {seq} after {row.last_seq}")
+            if seq == row.last_seq:
+                granted = [job.claim() for job in row.running.values() if job.seq == seq]
+                return ExchangeReply(granted, row.refused, claims.cancels(row), hub.next_due(now))
+            row.last_seq = seq
+            row.refused, groups = claims.settle(hub, row, moves, now)
+            promoted = hub.promote(now, MAX_BATCH)
+            granted, drain = claims.claim(hub, row, seq, want, now)
+            groups.append(("started", worker, [[job.id, job.task, job.queue] for job in granted]))
+            row.idle = len(granted) < want.total
+            claims.wake_for_promoted(hub, promoted, row)
+            hub.record(now, groups)
+            return ExchangeReply(granted, row.refused, claims.cancels(row), hub.next_due(now), drain=drain)
+
+    async def beat(self, presence: Presence, acked_seq: int, held: Sequence[str]) -> BeatReply:
+        with self._step() as (hub, now):
+            row = hub.workers.get(presence.id)
+            if row is None:
+                row = hub.workers[presence.id] = WorkerRow()
+                hub.record(now, [("worker_up", presence.id, [[""]])])
+            elif row.dead or row.lease_until <= now:
+                # Judged lost: its jobs may be elsewhere by now, so it must not go on under this name.
+                row.lease_until = min(row.lease_until, now)
+                return BeatReply(gone=True, lost=list(held))
+            row.renew(presence, now)
+            mine = set(held)
+            for job in [job for job in row.running.values() if job.seq <= acked_seq and job.id not in mine]:
+                hub.recover(row, job, now, crashed=False)
+            lost = [id for id in held if id not in row.running]
+            ready = any(claims.has_work(hub, row, queue) for queue in presence.queues)
+            return BeatReply(False, lost, claims.cancels(row), ready, hub.next_due(now), sweeps.next_check(hub, now))
+
+    async def leave(self, worker: str, crashed: bool = False) -> None:
+        with self._step() as (hub, now):
+            row = hub.workers.get(worker)
+            if row is not None:
+                row.dead = True
+                sweeps.bury(hub, row, now, crashed, len(row.running))
+
+    async def note(self, worker: str, notes: Sequence[Note]) -> list[str]:
+        with self._step() as (hub, now):
+            row = hub.workers.get(worker)
+            refused: list[str] = []
+            progress: list[list[object]] = []
+            lines: list[list[object]] = []
+            for note in notes:
+                job = claims.holder(row, note.id, note.fence)
+                if job is None:
+                    refused.append(note.id)
+                    continue
+                if note.progress is not None:
+                    job.progress = note.progress
+                    progress.append([*event_row(job), note.progress.decode()])
+                if note.logs:
+                    lines.extend([*event_row(job), [level, text]] for level, text in note.logs)
+                    add_logs(job, note.logs, now, hub.settings.logs_kept)
+            hub.record(now, [("progress", worker, progress), ("log", worker, lines)])
+            return refused
+
+    async def sweep(self, limit: int = MAX_BATCH) -> SweepReply:
+        with self._step() as (hub, now):
+            return sweeps.sweep(hub, now, limit)
+
+    async def change(
+        self, change: Change, ids: Sequence[str] = (), query: Query | None = None, limit: int = MAX_BATCH
+    ) -> ChangeReply:
+        check_batch(len(ids))
+        with self._step() as (hub, now):
+            return changes.change(hub, change, ids, query, min(limit, MAX_BATCH), now)
+
+    # -- waiting
+
+    async def watch(self, client: str, ids: Sequence[str]) -> WatchReply:
+        with self._step() as (hub, _):
+            reply = WatchReply([], [])
+            for id in ids:
+                row = hub.jobs.get(id)
+                if id == EVERY_EVENT:
+                    hub.followers.add(client)
+                elif row is None:
+                    reply.missing.append(id)
+                elif row.state.terminal:
+                    reply.finished.append(row.finished())
+                else:
+                    row.watchers = (row.watchers or set()) | {client}
+            return reply
+
+    async def unwatch(self, client: str, ids: Sequence[str] | None = None) -> None:
+        with self._step() as (hub, _):
+            if ids is None:
+                hub.forget_watches(client)
+            for id in ids or ():
+                if id == EVERY_EVENT:
+                    hub.followers.discard(client)
+                elif (row := hub.jobs.get(id)) and row.watchers:
+                    row.watchers.discard(client)
+
+    async def listen(self, name: str, deliver: Deliver) -> None:
+        with self.hub.lock:
+            self.hub.mail[name] = (asyncio.get_running_loop(), deliver)
+            self._mine.add(name)
+
+    async def unlisten(self, name: str) -> None:
+        with self.hub.lock:
+            self._mine.discard(name)
+            if self.hub.mail.pop(name, None) is not None:
+                self.hub.forget_watches(name)
+
+    # -- reading
+
+    async def get(self, ids: Sequence[str]) -> list[Job | None]:
+        with self.hub.lock:
+            rows = [self.hub.jobs.get(id) for id in ids]
+            return [row.job() if row else None for row in rows]
+
+    async def find(self, query: Query) -> Page:
+        with self.hub.lock:
+            return changes.find(self.hub, query)
+
+    async def logs(self, id: str, after: int = -1, limit: int = MAX_BATCH) -> list[LogLine]:
+        with self.hub.lock:
+            row = self.hub.jobs.get(id)
+            lines = (row.logs or []) if row else []
+            return [line for line in lines if line.n > after][:limit]
+
+    async def events(self, after: int, limit: int = 100) -> list[Entry]:
+        with self.hub.lock:
+            if after < 0:
+                return [self.hub.entries[-1]] if self.hub.entries else []
+            return [entry for entry in self.hub.entries if entry.seq > after][:limit]
+
+    async def queues(self) -> list[QueueInfo]:
+        with self._step() as (hub, now):
+            return [claims.queue_info(hub, name, now) for name in sorted(hub.counts)]
+
+    async def workers(self) -> list[WorkerInfo]:
+        with self._step() as (hub, now):
+            return [
+                WorkerInfo(
+                    presence=row.presence, beat_age=now - row.beat_at, alive=not row.dead and row.lease_until > now,
+                    running=len(row.running), idle=row.idle,
+                )
+                for row in hub.workers.values()
+            ]  # fmt: skip
+
+    async def info(self) -> StoreInfo:
+        return StoreInfo(
+            engine="memory", version="1", durability="none: jobs live as long as this process", location=self.url,
+            warnings=["the memory store keeps nothing on disk; use it for tests and for work that may be lost"],
+        )  # fmt: skip
+
+
+def check_batch(size: int) -> None:
+    if size > MAX_BATCH:
+        raise StoreError(f"{size} jobs in one call; at most {MAX_BATCH} are allowed")
+
+
+def add_logs(job: Row, logs: list[tuple[str, str]], now: int, kept: int) -> None:
+    lines = job.logs = job.logs or []
+    start = lines[-1].n + 1 if lines else 0
+    lines.extend(LogLine(start + i, now, level, text) for i, (level, text) in enumerate(logs))
+    del lines[:-kept]
