@@ -1,0 +1,32 @@
+"""The trial's settings, handed to a peer's environment as variables. Reads the environment and nothing else."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What one trial asks of a job system."""
+
+    directory: Path
+    durability: str
+    results: bool
+    store: str
+    kind: str
+
+    @property
+    def full(self) -> bool:
+        """Whether every accepted job must survive a power cut."""
+        return self.durability == "full"
+
+
+def read() -> Settings:
+    """The settings of this process."""
+    return Settings(
+        directory=Path(os.environ["BENCH_DIR"]),
+        durability=os.environ.get("BENCH_DURABILITY", "full"),
+        results=os.environ.get("BENCH_RESULTS", "1") == "1",
+        store=os.environ.get("BENCH_STORE", ""),
+        kind=os.environ.get("BENCH_KIND", ""),
+    )

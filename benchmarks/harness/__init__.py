@@ -1,0 +1,1 @@
+"""What runs the trials: environments, processes, backlogs, rounds. Standard library only, imports no peer."""

@@ -1,0 +1,55 @@
+"""How much is measured: the sizes of a full and of a quick run."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Numbers of rounds, jobs and samples. A peer marked slow gets its share of the jobs, never under 100."""
+
+    rounds: int = 5
+    minor_rounds: int = 3
+    scout: bool = True
+    scout_jobs: int = 2_000
+    enqueue: int = 5_000
+    concurrent: int = 20_000
+    bulk: int = 100_000
+    drain: int = 20_000
+    latency: int = 300
+    startup: int = 3
+    idle_seconds: float = 3.0
+    growth: tuple[int, ...] = (10_000, 100_000, 1_000_000)
+    peer_growth: tuple[int, ...] = (10_000, 100_000)
+    growth_rounds: int = 3
+    inprocess: int = 100_000
+    drains: tuple[tuple[str, bool], ...] = (
+        ("full", True),
+        ("full", False),
+        ("relaxed", True),
+        ("relaxed", False),
+    )
+
+
+FULL = Plan()
+QUICK = Plan(
+    rounds=3,
+    minor_rounds=1,
+    scout=False,
+    enqueue=2_000,
+    concurrent=5_000,
+    bulk=20_000,
+    drain=5_000,
+    latency=100,
+    startup=1,
+    idle_seconds=1.5,
+    growth=(10_000, 100_000),
+    peer_growth=(10_000,),
+    growth_rounds=1,
+    inprocess=30_000,
+    drains=(("full", True), ("relaxed", False)),
+)
+
+
+def share(count: int, slow: int) -> int:
+    """How many jobs a peer gets that is `slow` times slower."""
+    return max(count // slow, min(count, 100))

@@ -1,0 +1,1 @@
+"""Turns recorded samples into ratios, tables and drawings. Measures nothing."""

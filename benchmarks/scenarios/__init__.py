@@ -1,0 +1,18 @@
+"""What is measured. One module per question; each says who takes part and how one trial is taken."""
+
+from benchmarks.harness.plan import Plan
+from benchmarks.scenarios import drain, enqueue, growth, inprocess, latency, memory, startup
+from benchmarks.scenarios.base import Scenario
+
+
+def build(plan: Plan) -> list[Scenario]:
+    """All scenarios of a run, in the order of the report."""
+    return [
+        *enqueue.scenarios(plan),
+        *drain.scenarios(plan),
+        *latency.scenarios(plan),
+        *startup.scenarios(plan),
+        *memory.scenarios(plan),
+        *growth.scenarios(plan),
+        *inprocess.scenarios(plan),
+    ]

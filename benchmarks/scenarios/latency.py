@@ -1,0 +1,48 @@
+"""How long a caller waits for the result of a no-op on an idle worker."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
+from statistics import quantiles
+
+from benchmarks.harness import space
+from benchmarks.harness.plan import Plan, share
+from benchmarks.harness.process import Worker, ask
+from benchmarks.peers.model import Contender
+from benchmarks.scenarios import lineup
+from benchmarks.scenarios.base import Metric, Metrics, Scenario, Trial
+
+
+def scenarios(plan: Plan) -> list[Scenario]:
+    """One question at two durabilities."""
+    return [
+        Scenario(
+            f"latency:{durability}",
+            f"enqueue until the result is in hand, idle worker, durability {durability}",
+            plan.rounds,
+            (Metric("p50", "ms", higher=False), Metric("p99", "ms", higher=False)),
+            partial(_groups, durability),
+            _measure,
+        )
+        for durability in ("full", "relaxed")
+    ]
+
+
+def _groups(durability: str) -> Iterable[list[Contender]]:
+    for (contender,) in lineup.quiet(durability):
+        yield [contender]
+        if "async" in contender.peer.clients:
+            yield [replace(contender, name=f"{contender.name} (await)", client="async")]
+
+
+def _measure(trial: Trial) -> Metrics:
+    operation = "latency_await" if trial.contender.client == "async" else "latency"
+    samples = share(trial.plan.latency, min(trial.contender.peer.slow, 3))
+    with (
+        space.with_backlog(trial.environment, trial.contender, 1) as folder,
+        Worker(trial.environment, trial.contender, folder) as worker,
+    ):
+        worker.wait_for(1)
+        answer = ask(trial.environment, trial.contender, folder, operation, {"samples": samples})
+    cuts = quantiles(answer["seconds"], n=100, method="inclusive")
+    return {"p50": cuts[49] * 1000, "p99": cuts[98] * 1000}
