@@ -1,0 +1,197 @@
+"""A process child: a clean interpreter that imports the app and runs one job at a time for the worker that started it.
+
+``python -m windlass.worker.child --fd N`` is started by the pool, never by people. The main thread runs jobs; a reader
+thread hears cancels and soft timeouts meanwhile, and ends the process when the worker is gone. Must not touch the
+store: what a job says goes to the worker as frames, and what becomes of it is the worker's to settle.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import socket
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from importlib import import_module
+from queue import SimpleQueue
+from typing import Any
+
+from windlass.core.lifecycle import Failed, Outcome
+from windlass.worker.frames import (
+    CancelRun,
+    FromChild,
+    Leave,
+    Note,
+    NotReady,
+    Ready,
+    RunRequest,
+    Setup,
+    SoftTimeoutRun,
+    ToChild,
+    Unpacker,
+    decode_for_child,
+    pack,
+    reply_to,
+)
+from windlass.worker.functions import error_info, load_object, run_function
+from windlass.worker.inside import here
+
+Emit = Callable[[str, Any], None]
+Body = Callable[[Any, RunRequest, Emit], Outcome]
+
+_READ_SIZE = 256 * 1024
+_PR_SET_PDEATHSIG = 1
+
+
+class Child:
+    """The child's end of the socket, and the loop that serves it."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._unpacker = Unpacker()
+        self._sending = threading.Lock()
+        self._inbox: SimpleQueue[Setup | RunRequest | None] = SimpleQueue()
+        os.register_at_fork(before=_mute, after_in_parent=_unmute, after_in_child=self._after_fork)
+
+    def serve(self) -> int:
+        """Become the app's child, then run jobs until told to leave. Returns the exit code."""
+        threading.Thread(target=self._read, name="windlass-reader", daemon=True).start()
+        setup = self._inbox.get()
+        if not isinstance(setup, Setup):
+            return 0
+        try:
+            app, body = _prepare(setup)
+        except BaseException:
+            self._send(NotReady(traceback.format_exc()))
+            return 1
+        # Again, because user modules may have put their own in place while they were imported.
+        _install_signals()
+        self._send(Ready())
+        while isinstance(request := self._inbox.get(), RunRequest):
+            outcome = self._run(app, body, request)
+            self._send(reply_to(request.id, outcome, resident_bytes() if setup.report_memory else 0))
+        return 0
+
+    def _run(self, app: Any, body: Body, request: RunRequest) -> Outcome:
+        def emit(kind: str, data: Any) -> None:
+            frame = pack(Note(request.id, kind, data))
+            with here.uninterrupted(), self._sending:
+                self._sock.sendall(frame)
+
+        try:
+            return run_function(request) if request.kind == "function" else body(app, request, emit)
+        except Exception as error:
+            # The body turns a task's errors into outcomes; one that gets here is its own, and must not cost the child.
+            return Failed(error_info(error))
+        finally:
+            here.end()
+
+    def _send(self, message: FromChild) -> None:
+        with self._sending:
+            self._sock.sendall(pack(message))
+
+    # -- the reader thread
+
+    def _read(self) -> None:
+        try:
+            while data := self._sock.recv(_READ_SIZE):
+                for body in self._unpacker.feed(data):
+                    self._hear(decode_for_child(body))
+        finally:
+            # End of file, or user code closed the descriptor: either way nobody can settle what this child does.
+            _die()
+
+    def _hear(self, message: ToChild) -> None:
+        if isinstance(message, CancelRun):
+            here.cancel(message.id)
+        elif isinstance(message, SoftTimeoutRun):
+            here.soft_timeout(message.id)
+        elif isinstance(message, Leave):
+            self._inbox.put(None)
+        else:
+            if isinstance(message, RunRequest):
+                here.begin(message.id)
+            self._inbox.put(message)
+
+    def _after_fork(self) -> None:
+        """A process that user code forks is not a child of the pool: it keeps neither the socket nor the deaf ears."""
+        self._sock.close()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+        _unmute()
+
+
+def _prepare(setup: Setup) -> tuple[Any, Body]:
+    sys.path[:] = setup.path
+    _die_with_parent(setup.parent)
+    for name in setup.imports:
+        import_module(name)
+    app = load_object(setup.target) if setup.target else None
+    body: Body = load_object(setup.body)
+    return app, body
+
+
+def _install_signals() -> None:
+    # Handlers that do nothing rather than SIG_IGN: ignoring would be inherited by the programs a job starts.
+    signal.signal(signal.SIGINT, _deaf)
+    signal.signal(signal.SIGTERM, _deaf)
+    signal.signal(signal.SIGUSR1, here.on_signal)
+
+
+def _deaf(_signum: int, _frame: object) -> None:
+    """Stopping is the worker's decision: it knows which jobs still have time to finish."""
+
+
+def _mute() -> None:
+    # Over a fork: a signal that is meant for the new process must not be lost on the handlers it still has.
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+
+
+def _unmute() -> None:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM))
+
+
+def _die_with_parent(parent: int) -> None:
+    """Ask Linux to kill this process with its parent, for the case that native code keeps the reader thread out."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:
+            _die()
+
+
+def _die() -> None:
+    """End now, together with what the job started; user code has no say in it."""
+    if os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os._exit(1)
+
+
+def resident_bytes() -> int:
+    """The memory this process occupies now; where there is no /proc, the most it ever did."""
+    try:
+        with open("/proc/self/statm", "rb") as statm:
+            return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        import resource
+
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * 1024
+
+
+def main() -> int:
+    """Serve on the descriptor named on the command line."""
+    if len(sys.argv) != 3 or sys.argv[1] != "--fd":
+        sys.stderr.write("windlass.worker.child is started by a Windlass worker\n")
+        return 2
+    _install_signals()
+    sock = socket.socket(fileno=int(sys.argv[2]))
+    sock.set_inheritable(False)
+    return Child(sock).serve()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,121 @@
+"""What a process child knows about the job it is running: whether to stop, and when it may be interrupted.
+
+The runner wraps the user's code, and only that, in ``here.user_code()``; a soft timeout can hit nowhere else. One
+instance serves the process, because signals belong to the process. Must not know the socket or the app.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from windlass.errors import SoftTimeout
+
+_main_thread = threading.main_thread()
+
+
+class Inside:
+    """The running job as the reader thread and the main thread both see it.
+
+    Locks are no use here: a signal handler would deadlock on one that its own thread holds. What two threads share
+    is a list, whose append and pop are atomic, and plain attributes that only one of them writes at a time.
+    """
+
+    def __init__(self) -> None:
+        self._job = ""
+        self._cancelled = ""
+        self._due: list[str] = []
+        self._interruptible = False
+        self._holds = 0
+        self._on_soft: Callable[[], None] | None = None
+
+    # -- the main thread
+
+    def end(self) -> None:
+        """The job has ended: nothing can interrupt the child now. Comes before the reply that brings the next job."""
+        self._interruptible = False
+        self._on_soft = None
+        self._job = ""
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the running job was asked to stop."""
+        return bool(self._job) and self._cancelled == self._job
+
+    @contextmanager
+    def user_code(self, on_soft: Callable[[], None] | None = None) -> Iterator[None]:
+        """The stretch in which a soft timeout may be raised in the main thread.
+
+        A coroutine cannot be interrupted so (the exception would surface in the event loop): with ``on_soft`` that is
+        called instead, in the reader thread, at most once.
+        """
+        self._on_soft = on_soft
+        self._interruptible = on_soft is None
+        try:
+            self._fire() if on_soft is None else self._tell()
+            yield
+        finally:
+            self._interruptible = False
+            self._on_soft = None
+
+    @contextmanager
+    def uninterrupted(self) -> Iterator[None]:
+        """A stretch of user code that a soft timeout must not tear, like sending a frame; it hits afterwards."""
+        if threading.current_thread() is not _main_thread:
+            yield
+            return
+        self._holds += 1
+        try:
+            yield
+        finally:
+            self._holds -= 1
+        self._fire()
+
+    def on_signal(self, _signum: int, _frame: object) -> None:
+        """The handler the reader thread knocks on; runs in the main thread between two bytecodes."""
+        self._fire()
+
+    def _fire(self) -> None:
+        if self._interruptible and not self._holds and self._take_due():
+            self._interruptible = False
+            raise SoftTimeout
+
+    def _take_due(self) -> bool:
+        try:
+            # Compared when taken, not when put in: the job it was meant for may have ended in between.
+            return self._due.pop() == self._job
+        except IndexError:
+            return False
+
+    def _tell(self) -> None:
+        on_soft = self._on_soft
+        if on_soft is not None and self._take_due():
+            on_soft()
+
+    # -- the reader thread
+
+    def begin(self, job_id: str) -> None:
+        """A job has arrived; what was meant for the one before is forgotten, what comes after is for this one."""
+        self._due.clear()
+        self._cancelled = ""
+        self._job = job_id
+
+    def cancel(self, job_id: str) -> None:
+        """Ask the job to stop; of no effect on any other job."""
+        self._cancelled = job_id
+
+    def soft_timeout(self, job_id: str) -> None:
+        """Interrupt the job, now or as soon as its user code can be interrupted."""
+        if job_id != self._job:
+            return
+        self._due.append(job_id)
+        if self._on_soft is not None:
+            self._tell()
+        elif _main_thread.ident is not None:
+            # A real signal, so that a sleep or a read in the main thread ends early.
+            signal.pthread_kill(_main_thread.ident, signal.SIGUSR1)
+
+
+here = Inside()

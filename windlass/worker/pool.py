@@ -1,0 +1,299 @@
+"""The process pool: jobs that run in child processes which can be killed one by one.
+
+Children are clean interpreters, started when first needed and kept warm; a job's death is its child's and no
+neighbour's. Must not decide what becomes of a job: ``run`` answers with an outcome or raises what befell the child.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from windlass.errors import ConfigError, WindlassError
+from windlass.worker import frames
+from windlass.worker.frames import FromChild, Note, RunReply, RunRequest
+from windlass.worker.process import ChildDied, ChildProcess, ChildStartFailed, PoolClosed
+
+__all__ = ["ChildDied", "ChildStartFailed", "PoolClosed", "ProcessPool", "RunReply", "RunRequest"]
+
+log = logging.getLogger("windlass.worker")
+
+WORKER_STOPS = "the worker is stopping"
+_CHILD = (sys.executable, "-m", "windlass.worker.child")
+_LONGEST_BACKOFF = 30.0
+# What an idle child may take to run its exit handlers.
+_LEAVE_TIME = 5.0
+
+
+class _Run:
+    """A request on its way: waiting for a child while ``child`` is None."""
+
+    __slots__ = ("cancelled", "child", "reply", "request")
+
+    def __init__(self, request: RunRequest, reply: asyncio.Future[RunReply]) -> None:
+        self.request = request
+        self.reply = reply
+        self.child: ChildProcess | None = None
+        self.cancelled = False
+
+    def fail(self, error: WindlassError) -> None:
+        if not self.reply.done():
+            self.reply.set_exception(error)
+
+
+class ProcessPool:
+    """Up to ``size`` children of the app named by ``target``. Lives in one event loop; no method is thread-safe.
+
+    ``max_jobs`` and ``max_memory`` (bytes) replace a child after that many jobs or above that size; 0 is never.
+    ``on_message(job_id, kind, data)`` hears what jobs say while they run. ``command`` starts another interpreter.
+    """
+
+    def __init__(
+        self, size: int, command: Sequence[str] | None, target: str, *, max_jobs: int = 0, max_memory: int = 0,
+        on_message: Callable[[str, str, Any], None], imports: Sequence[str] = (), body: str = frames.DEFAULT_BODY,
+        start_timeout: float = 120.0,
+    ) -> None:  # fmt: skip
+        if size < 1:
+            raise ConfigError(f"a process pool needs at least one child, not {size}")
+        self._size = size
+        self._command = tuple(command or _CHILD)
+        self._setup = frames.Setup(target, list(imports), body, [], os.getpid(), max_memory > 0)
+        self._max_jobs = max_jobs
+        self._max_memory = max_memory
+        self._on_message = on_message
+        self._start_timeout = start_timeout
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
+        self._runs: dict[str, _Run] = {}
+        self._waiting: deque[_Run] = deque()
+        self._idle: list[ChildProcess] = []
+        self._busy: set[ChildProcess] = set()
+        self._leaving: set[ChildProcess] = set()
+        self._starting: set[asyncio.Task[None]] = set()
+        self._failed_starts = 0
+        self._resting: asyncio.TimerHandle | None = None
+        self._news = asyncio.Event()
+
+    # -- life
+
+    async def start(self) -> None:
+        """Make the pool usable; children are started when jobs need them."""
+        if sys.platform == "win32":
+            raise ConfigError('runs_in="process" needs Linux or macOS')
+        if self._closed:
+            raise PoolClosed
+        self._loop = asyncio.get_running_loop()
+
+    async def stop(self, grace: float) -> None:
+        """Let running jobs end for ``grace`` seconds, kill the rest, and wait until every child is gone."""
+        self._closed = True
+        if self._resting is not None:
+            self._resting.cancel()
+        while self._waiting:
+            self._waiting.popleft().fail(PoolClosed())
+        for task in self._starting:
+            task.cancel()
+        while self._idle:
+            self._retire(self._idle.pop())
+        if self._busy and grace > 0:
+            await asyncio.wait([run.reply for run in self._runs.values()], timeout=grace)
+        for child in self._busy:
+            child.kill(WORKER_STOPS)
+        while self._starting or self._busy or self._leaving:
+            self._news.clear()
+            await self._news.wait()
+
+    # -- what there is
+
+    @property
+    def free(self) -> int:
+        """How many more jobs could run now: idle children and those that may be started."""
+        if self._closed:
+            return 0
+        startable = 0 if self._resting else self._size - self._alive
+        return max(0, len(self._idle) + len(self._starting) + startable - len(self._waiting))
+
+    @property
+    def busy(self) -> frozenset[str]:
+        """The ids of the jobs that are in a child now."""
+        return frozenset(self.pids)
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """The process of each job that is in a child now."""
+        return {job_id: run.child.pid for job_id, run in self._runs.items() if run.child is not None}
+
+    @property
+    def _alive(self) -> int:
+        return len(self._idle) + len(self._busy) + len(self._starting)
+
+    # -- one job
+
+    async def run(self, request: RunRequest) -> RunReply:
+        """Run a job in the next free child.
+
+        Raises ``ChildDied`` with what the child died of, ``ChildStartFailed`` with the traceback if the app cannot be
+        imported there, and ``PoolClosed``. Cancelling the call kills the child: nobody would settle its job.
+        """
+        if self._closed or self._loop is None:
+            raise PoolClosed
+        if request.id in self._runs:
+            raise ValueError(f"{request.id} is already running in this pool")
+        run = self._runs[request.id] = _Run(request, self._loop.create_future())
+        self._waiting.append(run)
+        self._dispatch()
+        try:
+            return await run.reply
+        except asyncio.CancelledError:
+            if run.child is not None:
+                run.child.kill("the run was abandoned")
+            raise
+        finally:
+            del self._runs[request.id]
+
+    def soft_timeout(self, job_id: str) -> bool:
+        """Raise ``SoftTimeout`` in the job's code. False if the job is in no child."""
+        run = self._runs.get(job_id)
+        if run is None or run.child is None:
+            return False
+        run.child.send(frames.SoftTimeoutRun(job_id))
+        return True
+
+    def cancel(self, job_id: str) -> bool:
+        """Let the job know that it should stop, also if it has not started. False if the pool has no such job."""
+        run = self._runs.get(job_id)
+        if run is None:
+            return False
+        run.cancelled = True
+        if run.child is not None:
+            run.child.send(frames.CancelRun(job_id))
+        return True
+
+    def kill(self, job_id: str, why: str) -> bool:
+        """End the job's child, or its wait for one: ``run`` raises ``ChildDied``. False if the pool has no such job."""
+        run = self._runs.get(job_id)
+        if run is None:
+            return False
+        if run.child is not None:
+            run.child.kill(why)
+        else:
+            run.fail(ChildDied(f"killed: {why}"))
+        return True
+
+    # -- children and jobs find each other
+
+    def _dispatch(self) -> None:
+        while self._waiting:
+            if self._waiting[0].reply.done():
+                self._waiting.popleft()
+            elif self._idle:
+                self._assign(self._idle.pop(), self._waiting.popleft())
+            else:
+                break
+        if self._closed or self._resting or self._loop is None:
+            return
+        for _ in range(min(len(self._waiting) - len(self._starting), self._size - self._alive)):
+            self._starting.add(self._loop.create_task(self._start_child()))
+
+    def _assign(self, child: ChildProcess, run: _Run) -> None:
+        self._busy.add(child)
+        child.jobs += 1
+        child.job_id = run.request.id
+        run.child = child
+        child.send(run.request)
+        if run.cancelled:
+            child.send(frames.CancelRun(run.request.id))
+
+    def _on_frame(self, child: ChildProcess, frame: FromChild) -> None:
+        run = self._run_of(child)
+        if isinstance(frame, Note) and run is not None:
+            self._pass_on(frame)
+        elif isinstance(frame, RunReply):
+            if run is not None and not run.reply.done():
+                run.reply.set_result(frame)
+            self._release(child, frame.memory)
+
+    def _run_of(self, child: ChildProcess) -> _Run | None:
+        """The run this child works for; None if it was abandoned, even if another child has the same job by now."""
+        run = self._runs.get(child.job_id)
+        return run if run is not None and run.child is child else None
+
+    def _pass_on(self, note: Note) -> None:
+        try:
+            self._on_message(note.id, note.kind, note.data)
+        except Exception:
+            log.exception("a message of job %s could not be handled", note.id)
+
+    def _release(self, child: ChildProcess, memory: int) -> None:
+        if child.killed:
+            return  # the signal is on its way; it stays busy until it is gone, so that nobody else's job meets it
+        self._busy.discard(child)
+        child.job_id = ""
+        if self._closed or 0 < self._max_jobs <= child.jobs or 0 < self._max_memory < memory:
+            self._retire(child)
+        else:
+            self._idle.append(child)
+        self._dispatch()
+
+    def _retire(self, child: ChildProcess) -> None:
+        self._leaving.add(child)
+        child.send(frames.Leave())
+        if self._loop is not None:
+            self._loop.call_later(_LEAVE_TIME, child.kill, "it did not leave in time")
+
+    def _on_gone(self, child: ChildProcess) -> None:
+        self._busy.discard(child)
+        self._leaving.discard(child)
+        if child in self._idle:
+            self._idle.remove(child)
+            log.warning("an idle process child died: %s", child.death())
+        if (run := self._run_of(child)) is not None:
+            run.fail(ChildDied(child.death()))
+        self._news.set()
+        self._dispatch()
+
+    # -- starting children
+
+    async def _start_child(self) -> None:
+        child = ChildProcess(self._on_frame, self._on_gone)
+        try:
+            self._setup.path = list(sys.path)
+            async with asyncio.timeout(self._start_timeout):
+                await child.start(self._command, self._setup)
+        except TimeoutError:
+            self._rest(ChildStartFailed(f"a process child was not ready after {self._start_timeout:g} s"))
+        except OSError as error:
+            self._rest(ChildStartFailed(f"a process child cannot be started: {error}"))
+        except ChildStartFailed as error:
+            self._rest(error)
+        else:
+            self._failed_starts = 0
+            self._idle.append(child)
+        finally:
+            self._starting.difference_update({asyncio.current_task()})
+            if child not in self._idle and not child.gone:
+                self._leaving.add(child)
+                child.kill("it was not wanted any more" if self._closed else "it did not start in time")
+            self._news.set()
+            self._dispatch()
+
+    def _rest(self, error: ChildStartFailed) -> None:
+        """Tell one waiting job why no child comes, and start none for a while: the next one would fail alike."""
+        if self._resting is None and self._loop is not None and not self._closed:
+            delay = min(2.0**self._failed_starts, _LONGEST_BACKOFF)
+            self._failed_starts += 1
+            self._resting = self._loop.call_later(delay, self._rested)
+        while self._waiting:
+            run = self._waiting.popleft()
+            if not run.reply.done():
+                run.fail(error)
+                break
+
+    def _rested(self) -> None:
+        self._resting = None
+        self._dispatch()
