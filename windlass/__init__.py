@@ -1,1 +1,80 @@
-"""Windlass: background jobs for Python."""
+"""Windlass runs Python functions later, elsewhere, on time, and as often as promised."""
+
+from windlass.app import Windlass
+from windlass.call import Draft, Signature
+from windlass.context import Current, current
+from windlass.core.event import Event
+from windlass.core.job import ErrorInfo, Progress, State
+from windlass.core.keep import Keep
+from windlass.core.retry import Exponential, Fixed
+from windlass.errors import (
+    Cancel,
+    ConfigError,
+    EnqueueError,
+    IdConflict,
+    JobCancelled,
+    JobError,
+    JobExpired,
+    JobFailed,
+    JobLost,
+    JobSkipped,
+    PayloadError,
+    QueueFull,
+    Reject,
+    ResultTimeout,
+    Retry,
+    Snooze,
+    SoftTimeout,
+    StoreError,
+    StoreUnavailable,
+    TaskTimeout,
+    UnknownTask,
+    WindlassError,
+)
+from windlass.handle import Handle, JobInfo, SyncHandle
+from windlass.task import AsyncTask, SyncTask, Task
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AsyncTask",
+    "Cancel",
+    "ConfigError",
+    "Current",
+    "Draft",
+    "EnqueueError",
+    "ErrorInfo",
+    "Event",
+    "Exponential",
+    "Fixed",
+    "Handle",
+    "IdConflict",
+    "JobCancelled",
+    "JobError",
+    "JobExpired",
+    "JobFailed",
+    "JobInfo",
+    "JobLost",
+    "JobSkipped",
+    "Keep",
+    "PayloadError",
+    "Progress",
+    "QueueFull",
+    "Reject",
+    "ResultTimeout",
+    "Retry",
+    "Signature",
+    "Snooze",
+    "SoftTimeout",
+    "State",
+    "StoreError",
+    "StoreUnavailable",
+    "SyncHandle",
+    "SyncTask",
+    "Task",
+    "TaskTimeout",
+    "UnknownTask",
+    "Windlass",
+    "WindlassError",
+    "current",
+]

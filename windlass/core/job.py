@@ -57,6 +57,9 @@ class Meta(msgspec.Struct, frozen=True, omit_defaults=True):
     headers: dict[str, str] = {}
     options: dict[str, Any] = {}
 
+    def encode(self) -> bytes:
+        return msgspec.json.encode(self)
+
 
 class NewJob(msgspec.Struct, kw_only=True):
     """One call of a task, as handed to ``Store.insert``. Relative times are measured from the store's now."""

@@ -12,6 +12,7 @@ import msgspec
 from windlass.core.job import AttemptInfo, Claim, ErrorInfo, Fence, State
 
 MAX_ATTEMPTS_KEPT = 10
+CRASHED, UNKNOWN, EXPIRED = "worker crashed", "unknown task", "expired"
 
 _error_decoder = msgspec.json.Decoder(ErrorInfo)
 _encode = msgspec.json.Encoder().encode
@@ -30,6 +31,7 @@ class Transition(msgspec.Struct):
     event: str
     delay: int = 0
     attempt: int = 0
+    crashes: int = 0
     snoozes: int = 0
     yields_to_cancel: bool = False
     result: bytes | None = None
@@ -69,18 +71,25 @@ class Stopped(msgspec.Struct):
     reason: str = "cancelled"
 
 
+class Crashed(msgspec.Struct):
+    """The child process running the job died: charged like a worker's death, and to this job alone."""
+
+    error: ErrorInfo
+    max_crashes: int
+
+
 class HandedBack(msgspec.Struct):
     """The worker gives the claim back unfinished or unstarted, at no cost to the job."""
 
 
-Outcome = Succeeded | Failed | Snoozed | Stopped | HandedBack
+Outcome = Succeeded | Failed | Crashed | Snoozed | Stopped | HandedBack
 
 
 def decide(claim: Claim, outcome: Outcome, keep_done: str = "", keep_failed: str = "") -> Transition:
     """The transition an outcome makes of a claim."""
     move = Transition(
-        claim.id, claim.fence, State.SUCCEEDED, "succeeded", attempt=claim.attempt, snoozes=claim.snoozes,
-        keep_done=keep_done, keep_failed=keep_failed,
+        claim.id, claim.fence, State.SUCCEEDED, "succeeded", attempt=claim.attempt, crashes=claim.crashes,
+        snoozes=claim.snoozes, keep_done=keep_done, keep_failed=keep_failed,
     )  # fmt: skip
     if type(outcome) is Succeeded:
         move.result = outcome.result
@@ -89,6 +98,8 @@ def decide(claim: Claim, outcome: Outcome, keep_done: str = "", keep_failed: str
     elif type(outcome) is Snoozed:
         _again(move, "snoozed", outcome.delay)
         move.snoozes += 1
+    elif type(outcome) is Crashed:
+        _crash(move, claim, outcome)
     elif type(outcome) is Stopped:
         move.to, move.event, move.reason = State.CANCELLED, "cancelled", outcome.reason
     else:
@@ -105,6 +116,16 @@ def _fail(move: Transition, claim: Claim, outcome: Failed) -> None:
         move.to, move.event = State.FAILED, "failed"
     else:
         _again(move, "retried", outcome.retry_in)
+
+
+def _crash(move: Transition, claim: Claim, outcome: Crashed) -> None:
+    move.crashes += 1
+    move.error = _encode(with_history(outcome.error, claim))
+    move.fingerprint = outcome.error.fingerprint
+    if after_crash(move.crashes, outcome.max_crashes, cancel_requested=False) is State.FAILED:
+        move.to, move.event, move.reason = State.FAILED, "failed", CRASHED
+    else:
+        _again(move, "lost", 0)
 
 
 def _again(move: Transition, event: str, delay: int) -> None:
@@ -152,6 +173,3 @@ def unknown_error(task: str, version: int, waited_ms: int) -> bytes:
 def expired_error() -> bytes:
     """The error of a job that expired and asked to be dead-lettered then."""
     return _encode(ErrorInfo("windlass.errors.JobExpired", "not started before it expired", fingerprint="expired"))
-
-
-CRASHED, UNKNOWN, EXPIRED = "worker crashed", "unknown task", "expired"

@@ -1,8 +1,8 @@
 """The store contract: what every engine does, in the language of jobs. It says what; the conformance suite proves it.
 
 An engine keeps jobs and moves them. It applies transitions and the small rules of ``core.lifecycle``; it chooses
-nothing and never looks into payloads. All methods are coroutines on the loop that opened the store; each is one atomic step and
-safe to send again after a lost reply. Driver exceptions come out as ``StoreError`` or ``StoreUnavailable``.
+nothing and never looks into payloads. All methods are coroutines on the loop that opened the store; each is one atomic
+step and safe to send again after a lost reply. Driver exceptions come out as ``StoreError`` or ``StoreUnavailable``.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Declared(msgspec.Struct, frozen=True, omit_defaults=True):
     was enqueued by name by someone who does not know it.
     """
 
-    versions: list[int] = [1]
+    versions: tuple[int, ...] = (1,)
     max_crashes: int = 0
 
 

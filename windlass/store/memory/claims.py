@@ -46,7 +46,7 @@ def settle(hub: Hub, worker: WorkerRow, moves: Sequence[Transition], now: int) -
 
 def apply(hub: Hub, row: Row, move: Transition, now: int) -> str:
     """One transition; answers the kind of event it was."""
-    row.attempt, row.snoozes = move.attempt, move.snoozes
+    row.attempt, row.crashes, row.snoozes = move.attempt, move.crashes, move.snoozes
     if move.error is not None:
         row.error, row.fingerprint = move.error, move.fingerprint
     if move.yields_to_cancel and row.cancel:

@@ -87,8 +87,9 @@ class Row:
     def job(self) -> Job:
         return Job(
             id=self.id, task=self.task, version=self.version, queue=self.queue, priority=self.priority,
-            state=self.state, payload=self.payload, meta=self.meta, run=self.run, epoch=self.epoch, attempt=self.attempt,
-            crashes=self.crashes, snoozes=self.snoozes, max_crashes=self.max_crashes, cancel_requested=self.cancel,
+            state=self.state, payload=self.payload, meta=self.meta, run=self.run, epoch=self.epoch,
+            attempt=self.attempt, crashes=self.crashes, snoozes=self.snoozes, max_crashes=self.max_crashes,
+            cancel_requested=self.cancel,
             worker=self.worker, reason=self.reason, fingerprint=self.fingerprint, enqueued_at=self.enqueued_at,
             due_at=self.due, expires_at=self.expires, started_at=self.started_at, finished_at=self.finished_at,
             result=self.result, error=self.error, progress=self.progress,

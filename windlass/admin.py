@@ -1,0 +1,182 @@
+"""The read side and the operator's side: listings, dead letters, events. The CLI and the dashboard stand on this."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from windlass.core import codec
+from windlass.core.event import Event, check_kinds, expand, parse_cursor
+from windlass.core.hints import did_you_mean
+from windlass.core.job import State
+from windlass.errors import ConfigError, EnqueueError, IdConflict, JobLost, QueueFull, WindlassError
+from windlass.handle import Handle, JobInfo, job_info
+from windlass.store.base import EVERY_EVENT, MAX_BATCH, Accept, Action, Answer, Change, Query, Store
+
+if TYPE_CHECKING:
+    from windlass.app import Windlass
+    from windlass.call import Draft
+
+
+class JobPage(msgspec.Struct, frozen=True):
+    """A page of jobs. ``cursor`` continues it, empty at the end; ``partial``: the scan bound came before the limit."""
+
+    jobs: list[JobInfo]
+    cursor: str = ""
+    partial: bool = False
+
+    def __len__(self) -> int:
+        return len(self.jobs)
+
+
+def parse_states(state: State | str | Sequence[State | str]) -> tuple[State, ...]:
+    names = [state] if isinstance(state, str) else list(state)
+    for name in names:
+        if name not in list(State):
+            raise ConfigError(f"unknown state {name!r}{did_you_mean(str(name), State)}; one of {', '.join(State)}")
+    return tuple(State(name) for name in names)
+
+
+async def jobs_page(
+    store: Store, queue: str, state: State | str | Sequence[State | str], task: str, limit: int, after: str
+) -> JobPage:
+    query = Query(queue=queue, states=parse_states(state), task=task, limit=min(limit, MAX_BATCH), after=after)
+    page = await store.find(query)
+    return JobPage([job_info(job) for job in page.jobs], page.cursor, page.partial)
+
+
+def answers_to_handles(app: Windlass, drafts: Sequence[Draft], answers: Sequence[Answer]) -> list[Handle[Any]]:
+    """Handles for what was accepted; an error if anything was not."""
+    handles: list[Handle[Any]] = []
+    for draft, answer in zip(drafts, answers, strict=True):
+        if answer.status not in (Accept.ACCEPTED, Accept.DUPLICATE):
+            raise refusal(draft, answer)
+        task = app.tasks.get(draft.task)
+        handles.append(Handle(app, draft.id, task.codec.decode_result) if task else Handle(app, draft.id))
+    return handles
+
+
+def refusal(draft: Draft, answer: Answer) -> WindlassError:
+    if answer.status is Accept.CONFLICT:
+        return IdConflict(answer.reason)
+    if answer.status is Accept.FULL:
+        return QueueFull(f"queue {draft.resolved.queue} is full: {answer.reason}")
+    return EnqueueError(f"job {draft.id} of task {draft.task} was refused: {answer.reason}")
+
+
+class DeadLetters:
+    """``app.dead``: jobs that failed for good, to look at, edit, replay and purge."""
+
+    def __init__(self, app: Windlass) -> None:
+        self._app = app
+
+    async def list(
+        self, *, queue: str = "", task: str = "", fingerprint: str = "", limit: int = 100, after: str = ""
+    ) -> JobPage:
+        client = await self._app.client()
+        page = await client.store.find(self._query(queue, task, fingerprint, limit, after))
+        return JobPage([job_info(job) for job in page.jobs], page.cursor, page.partial)
+
+    async def show(self, id: str) -> JobInfo:
+        info = await self._app.job(id).info()
+        if info is None:
+            raise JobLost(f"the store has no record of job {id}")
+        return info
+
+    async def edit(self, id: str, args: Mapping[str, Any]) -> JobInfo:
+        """Give a dead letter other arguments, checked against its task where that is declared here."""
+        info = await self.show(id)
+        task = self._app.tasks.get(info.task)
+        cap = self._app.settings.max_payload
+        if task is not None and task.version == info.version:
+            payload = task.codec.encode((), dict(args), cap)
+        else:
+            payload = codec.encode(dict(args), f"task {info.task}: the arguments", cap)
+        await self._one(id, Change(action=Action.EDIT, payload=payload))
+        return await self.show(id)
+
+    async def replay(
+        self, *ids: str, queue: str = "", task: str = "", fingerprint: str = "", every: bool = False
+    ) -> int:
+        """Run dead letters again: those named, or all that match (``every=True`` when nothing narrows it)."""
+        return await self._change(Change(action=Action.RETRY), ids, queue, task, fingerprint, every)
+
+    async def purge(
+        self, *ids: str, queue: str = "", task: str = "", fingerprint: str = "", every: bool = False
+    ) -> int:
+        """Delete dead letters: those named, or all that match (``every=True`` when nothing narrows it)."""
+        return await self._change(Change(action=Action.DELETE), ids, queue, task, fingerprint, every)
+
+    async def _one(self, id: str, change: Change) -> None:
+        client = await self._app.client()
+        reply = await client.store.change(change, [id])
+        if id in reply.skipped:
+            raise WindlassError(f"job {id} cannot be changed so: it is {reply.skipped[id]}")
+
+    async def _change(
+        self, change: Change, ids: Sequence[str], queue: str, task: str, fingerprint: str, every: bool
+    ) -> int:
+        client = await self._app.client()
+        if ids:
+            states = {job.id: job.state for job in await client.store.get(ids) if job}
+            dead = [id for id in ids if states.get(id) is State.FAILED]
+            for id in ids:
+                if id not in dead:
+                    what = f"is {states[id]}" if id in states else "is unknown"
+                    raise WindlassError(f"job {id} {what}, not a dead letter; nothing was changed")
+            return len((await client.store.change(change, dead)).changed)
+        if not (queue or task or fingerprint or every):
+            raise ConfigError("say which dead letters: ids, queue=, task=, fingerprint=, or every=True")
+        changed, cursor = 0, ""
+        while True:
+            query = self._query(queue, task, fingerprint, MAX_BATCH, cursor)
+            reply = await client.store.change(change, query=query)
+            changed, cursor = changed + len(reply.changed), reply.cursor
+            if not cursor:
+                return changed
+
+    @staticmethod
+    def _query(queue: str, task: str, fingerprint: str, limit: int, after: str) -> Query:
+        return Query(queue=queue, states=(State.FAILED,), task=task, fingerprint=fingerprint, limit=limit, after=after)
+
+
+async def stream_events(
+    app: Windlass, queue: str, task: str, kinds: Sequence[str], since: str, follow: bool
+) -> AsyncIterator[Event]:
+    """Events behind ``since``; with ``follow``, waiting for more as they come."""
+    wanted = check_kinds(list(kinds))
+    client = await app.client()
+    news = asyncio.Event()
+    seq, place = parse_cursor(since)
+    stop = client.waiter.follow(news.set)
+    try:
+        if follow:
+            await client.waiter.listen()
+            await client.store.watch(client.name, [EVERY_EVENT])
+        if not since:
+            newest = await client.store.events(-1)
+            seq, place = (newest[-1].seq, 1 << 60) if newest else (0, -1)
+        while True:
+            news.clear()
+            # The entry the cursor points into is read again, and what was seen of it passed over.
+            entries = await client.store.events(seq - 1 if place >= 0 and seq else seq)
+            for entry in entries:
+                for event in expand(entry, place if entry.seq == seq else -1):
+                    if fits(event, queue, task, wanted):
+                        yield event
+                seq, place = (entry.seq, 1 << 60) if entry.seq >= seq else (seq, place)
+            if not entries or (entries[-1].seq == seq and len(entries) < 100):
+                if not follow:
+                    return
+                await news.wait()
+    finally:
+        stop()
+
+
+def fits(event: Event, queue: str, task: str, kinds: frozenset[str]) -> bool:
+    return (
+        (not queue or event.queue == queue) and (not task or event.task == task) and (not kinds or event.kind in kinds)
+    )

@@ -1,0 +1,308 @@
+"""The app: declared tasks and queues, and the way of every call to the store.
+
+There is no global app. An app may be used from any number of event loops, threads and (after ``fork``) processes: each
+loop gets a client of its own, made at its first call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import logging
+import os
+import random
+import socket
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from types import SimpleNamespace
+from typing import Any, ParamSpec, Self, TypeVar, Unpack, overload
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from windlass.admin import DeadLetters, JobPage, answers_to_handles, jobs_page, stream_events
+from windlass.call import Draft, Signature
+from windlass.client import Client
+from windlass.context import current_or_none
+from windlass.core.codec import decode_any
+from windlass.core.event import Event
+from windlass.core.ids import check_name, uuid7
+from windlass.core.job import Job, Meta, State
+from windlass.core.options import QUEUE_NAMES, QueueOptions, Resolved, TaskOptions, parse_options, resolve
+from windlass.errors import ConfigError, WindlassError
+from windlass.handle import Handle
+from windlass.middleware import AroundEnqueue, AroundRun, Submit, around_enqueue
+from windlass.portal import portal
+from windlass.queue import Handler, Queue
+from windlass.settings import AppOptions, WorkerOptions, parse_settings
+from windlass.store import make_store
+from windlass.store.base import Answer, Store
+from windlass.sync import SyncApp
+from windlass.task import AsyncTask, SyncTask, Task
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Hook = Callable[[SimpleNamespace], Awaitable[None] | None]
+
+log = logging.getLogger("windlass")
+_MAX_RANDOM = 74
+
+
+class Windlass:
+    """``Windlass("shop")`` keeps its jobs in ``./shop.windlass.db``; ``$WINDLASS_URL`` or ``url`` says otherwise."""
+
+    def __init__(
+        self, name: str, url: str | None = None, *, include: Sequence[str] = (), tz: str = "UTC",
+        **options: Unpack[AppOptions],
+    ) -> None:  # fmt: skip
+        self.name = check_name("app", name)
+        self.url = url or os.environ.get("WINDLASS_URL") or f"sqlite:///{name}.windlass.db"
+        self.settings, self.defaults = parse_settings(options, f"app {name}")
+        self.include = [include] if isinstance(include, str) else list(include)
+        try:
+            self.tz = ZoneInfo(tz)
+        except (ZoneInfoNotFoundError, ValueError) as error:
+            raise ConfigError(f"app {name}: unknown time zone {tz!r}; give a name such as 'Europe/Berlin'") from error
+        make_store(self.url, self.settings.for_store())  # a wrong URL fails here, not at the first call
+        self.tasks: dict[str, Task[Any, Any]] = {}
+        self.handlers: dict[str, Handler] = {}
+        self.queue_layers: dict[str, dict[str, Any]] = {}
+        self.run_layers: list[AroundRun] = []
+        self.start_hooks: list[Hook] = []
+        self.stop_hooks: list[Hook] = []
+        self.lost_sends = 0
+        self.portal = portal
+        self.sync = SyncApp(self)
+        self.dead = DeadLetters(self)
+        self._enqueue_layers: list[AroundEnqueue] = []
+        self._submit: Submit = self._insert
+        self._clients: dict[int, Client] = {}
+        self._resolved: dict[tuple[str, str], Resolved] = {}
+        self._sending: set[asyncio.Task[None]] = set()
+
+    # -- declaring
+
+    @overload
+    def task(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncTask[P, R]: ...  # type: ignore[overload-overlap]
+    @overload
+    def task(self, fn: Callable[P, R], /) -> SyncTask[P, R]: ...
+    @overload
+    def task(self, fn: None = None, /, **options: Unpack[TaskOptions]) -> TaskDecorator: ...
+    def task(self, fn: Callable[..., Any] | None = None, /, **options: Unpack[TaskOptions]) -> Any:
+        """Declare a task: ``@app.task`` or ``@app.task(queue=..., retries=..., ...)``."""
+        if fn is None:
+            return TaskDecorator(self, options)
+        return self.add_task(fn, options)
+
+    def add_task(self, fn: Callable[..., Any], options: Mapping[str, object]) -> Task[Any, Any]:
+        if isinstance(fn, Task):
+            raise ConfigError(f"{fn!r} is a task already")
+        kind = AsyncTask if asyncio.iscoroutinefunction(fn) else SyncTask
+        task: Task[Any, Any] = kind(self, fn, options)
+        known = self.tasks.get(task.name)
+        if known is not None and (known.fn.__module__, known.fn.__qualname__) != (fn.__module__, fn.__qualname__):
+            raise ConfigError(
+                f"two functions want the task name {task.name!r}: {known.fn!r} and {fn!r}; give one name="
+            )
+        self.tasks[task.name] = task
+        self._resolved.clear()
+        return task
+
+    def queue(self, name: str, **options: Unpack[QueueOptions]) -> Queue:
+        """A queue; options given here are the defaults of its jobs, on this side and on the workers."""
+        queue = Queue(self, name)
+        if options:
+            layer = parse_options(options, QUEUE_NAMES, f"queue {name}")
+            self.queue_layers.setdefault(name, {}).update(layer)
+            self._resolved.clear()
+        return queue
+
+    def add_handler(self, queue: str, fn: Handler) -> None:
+        if queue in self.handlers:
+            raise ConfigError(f"queue {queue} has a handler already: {self.handlers[queue]!r}")
+        self.handlers[queue] = fn
+
+    def around_enqueue(self, layer: AroundEnqueue) -> AroundEnqueue:
+        """Add middleware around enqueue: ``async def layer(drafts, call_next)``."""
+        self._enqueue_layers.append(layer)
+        self._submit = around_enqueue(self._enqueue_layers, self._insert)
+        return layer
+
+    def around_run(self, layer: AroundRun) -> AroundRun:
+        """Add middleware around each run, on the worker's loop: ``async def layer(job, call_next)``."""
+        self.run_layers.append(layer)
+        return layer
+
+    def on_start(self, hook: Hook) -> Hook:
+        """Run when a worker starts; what it puts on the given namespace is ``current().state`` in tasks."""
+        self.start_hooks.append(hook)
+        return hook
+
+    def on_stop(self, hook: Hook) -> Hook:
+        """Run when a worker has stopped."""
+        self.stop_hooks.append(hook)
+        return hook
+
+    def load(self, extra: Iterable[str] = ()) -> None:
+        """Import the modules that declare tasks."""
+        for module in (*self.include, *extra):
+            importlib.import_module(module)
+
+    # -- calling
+
+    async def enqueue_many(self, calls: Iterable[Signature[Any]]) -> list[Handle[Any]]:
+        """Accept many calls: one round trip per thousand. One that is refused raises after all were sent."""
+        return await self.submit([call.draft() for call in calls])
+
+    async def submit(self, drafts: list[Draft]) -> list[Handle[Any]]:
+        """The one way of a call to the store."""
+        answers = await self._submit(drafts)
+        return answers_to_handles(self, drafts, answers)
+
+    async def _insert(self, drafts: list[Draft]) -> list[Answer]:
+        client = self._clients.get(id(asyncio.get_running_loop()))
+        if client is None or not client.opened or client.pid != os.getpid():
+            client = await self.client()
+        source, meta = client.source, client.plain_meta
+        return await client.sender.send([draft.to_job(source, meta) for draft in drafts])
+
+    def send(self, drafts: list[Draft]) -> None:
+        """Hand drafts over without waiting for the store; failures are logged and counted."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            self.portal.submit(lambda: self._send(drafts))
+            return
+        task = loop.create_task(self._send(drafts))
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
+
+    async def _send(self, drafts: list[Draft]) -> None:
+        try:
+            await self.submit(drafts)
+        except WindlassError as error:
+            self.lost_sends += len(drafts)
+            log.error("lost %d fire-and-forget calls of %s: %s", len(drafts), drafts[0].task, error)
+
+    def draft(
+        self, task: Task[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any], options: Mapping[str, Any]
+    ) -> Draft:
+        payload = task.codec.encode(args, kwargs, self.settings.max_payload, stable="id" in options)
+        return self._make_draft(task.name, task.version, payload, options, task)
+
+    def draft_by_name(self, task: str, payload: bytes, options: Mapping[str, Any]) -> Draft:
+        return self._make_draft(task, 1, payload, options, None)
+
+    def _make_draft(
+        self, name: str, version: int, payload: bytes, options: Mapping[str, Any], task: Task[Any, Any] | None
+    ) -> Draft:
+        running = current_or_none()
+        correlation = running.correlation_id if running else ""
+        if not options:
+            queue = task.queue if task else "default"
+            rules = self.resolve(name, queue)
+            return Draft(
+                id=new_id(), task=name, payload=payload, resolved=rules, version=version, correlation_id=correlation
+            )
+        queue = options.get("queue") or (task.queue if task else "default")
+        return Draft(
+            id=options.get("id") or new_id(), task=name, payload=payload, version=version,
+            resolved=self.resolve(name, queue, options), delay=options.get("delay", 0), at=options.get("at", 0),
+            correlation_id=options.get("correlation_id", correlation), headers=options.get("headers", {}),
+            options=options,
+        )  # fmt: skip
+
+    def resolve(self, task: str, queue: str, call: Mapping[str, Any] | None = None) -> Resolved:
+        """What holds for a job of this task in this queue: call over task over queue over app."""
+        if not call and (known := self._resolved.get((task, queue))):
+            return known
+        declared = self.tasks.get(task)
+        layer = declared.layer if declared else {}
+        rules = resolve(queue, call or {}, layer, self.queue_layers.get(queue, {}), self.defaults, task)
+        if not call:
+            self._resolved[(task, queue)] = rules
+        return rules
+
+    # -- asking
+
+    def job(self, id: str) -> Handle[Any]:
+        """A handle for a job of any process; it need not exist."""
+        return Handle(self, id)
+
+    async def jobs(
+        self, *, queue: str = "", state: State | str | Sequence[State | str] = (), task: str = "", limit: int = 100,
+        after: str = "",
+    ) -> JobPage:  # fmt: skip
+        """A page of jobs, newest first; ``after=page.cursor`` gives the next."""
+        client = await self.client()
+        return await jobs_page(client.store, queue, state, task, limit, after)
+
+    def events(
+        self, *, queue: str = "", task: str = "", kinds: Sequence[str] = (), since: str = "", follow: bool = True
+    ) -> AsyncIterator[Event]:
+        """The event stream: live, or from a cursor on (``since="0"`` is the oldest kept)."""
+        return stream_events(self, queue, task, kinds, since, follow)
+
+    # -- connections
+
+    async def client(self) -> Client:
+        """This loop's client, opened. A client inherited over a fork is abandoned, not closed."""
+        key = id(asyncio.get_running_loop())
+        client = self._clients.get(key)
+        if client is None or client.pid != os.getpid() or client.loop is not asyncio.get_running_loop():
+            client = self._clients[key] = Client(self.new_store(), f"client-{new_id()}")
+            client.source = f"{self.name}@{socket.gethostname()}:{os.getpid()}"
+            client.plain_meta = Meta(client.source).encode()
+        if not client.opened:
+            await client.open()
+        return client
+
+    def new_store(self) -> Store:
+        return make_store(self.url, self.settings.for_store())
+
+    async def __aenter__(self) -> Self:
+        await self.client()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Finish what is being sent on this loop and close its connection."""
+        if self._sending:
+            await asyncio.gather(*self._sending, return_exceptions=True)
+        client = self._clients.pop(id(asyncio.get_running_loop()), None)
+        if client is not None:
+            await client.close()
+
+    def worker(self, **options: Unpack[WorkerOptions]) -> AbstractAsyncContextManager[Any]:
+        """A worker inside this program: ``async with app.worker(queues=["emails"]): ...``. Leaves signals alone."""
+        from windlass.worker.service import embedded
+
+        context: AbstractAsyncContextManager[Any] = embedded(self, options)
+        return context
+
+    def read_job(self, job: Job) -> Any:
+        """A job's result, decoded by its task's annotation where the task is declared here."""
+        task = self.tasks.get(job.task)
+        return task.codec.decode_result(job.result) if task else decode_any(job.result)
+
+    def __repr__(self) -> str:
+        return f"<app {self.name}>"
+
+
+class TaskDecorator:
+    """``@app.task(...)`` with its options, waiting for the function."""
+
+    def __init__(self, app: Windlass, options: Mapping[str, object]) -> None:
+        self._app, self._options = app, options
+
+    @overload
+    def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncTask[P, R]: ...  # type: ignore[overload-overlap]
+    @overload
+    def __call__(self, fn: Callable[P, R], /) -> SyncTask[P, R]: ...
+    def __call__(self, fn: Callable[..., Any], /) -> Any:
+        return self._app.add_task(fn, self._options)
+
+
+def new_id() -> str:
+    return uuid7(time.time_ns() // 1_000_000, random.getrandbits(_MAX_RANDOM))

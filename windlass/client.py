@@ -1,0 +1,231 @@
+"""An app's connection to its store on one event loop: coalesced enqueue, and waiting for results that are pushed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Sequence
+
+from windlass.core.job import Finished, NewJob
+from windlass.errors import StoreError, StoreUnavailable
+from windlass.store.base import MAX_BATCH, Answer, Store
+
+log = logging.getLogger("windlass.client")
+
+BUFFER_JOBS = 10_000
+BATCH_BYTES = 1_048_576
+REWATCH_SECONDS = 15.0
+
+
+class Client:
+    """Made once per app and loop. ``name`` is where results are pushed to."""
+
+    def __init__(self, store: Store, name: str) -> None:
+        self.store, self.name, self.pid = store, name, os.getpid()
+        self.loop = asyncio.get_running_loop()
+        self.sender = Sender(store)
+        self.waiter = Waiter(store, name)
+        self._opening = asyncio.Lock()
+        self.opened = False
+        self.source = ""
+        self.plain_meta = b"{}"
+
+    async def open(self) -> None:
+        async with self._opening:
+            if not self.opened:
+                await self.store.open()
+                self.opened = True
+
+    async def close(self) -> None:
+        self.opened = False
+        await self.sender.flush()
+        await self.waiter.close()
+        await self.store.close()
+
+
+class Sender:
+    """Calls made while an insert is under way share the next one. A lone call goes out at once."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._waiting: list[tuple[NewJob, asyncio.Future[Answer]]] = []
+        self._busy = False
+        self._room = asyncio.Event()
+        self._room.set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def send(self, jobs: Sequence[NewJob]) -> list[Answer]:
+        """One answer per job. Cancelled before it is sent, a job is withdrawn; after that it may exist."""
+        if self._busy:
+            return await self._join(jobs)
+        self._busy = True
+        try:
+            if len(jobs) == 1:
+                return await self._store.insert(jobs)
+            return [answer for batch in batches(jobs) for answer in await self._store.insert(batch)]
+        finally:
+            self._next()
+
+    async def _join(self, jobs: Sequence[NewJob]) -> list[Answer]:
+        while len(self._waiting) >= BUFFER_JOBS:
+            self._room.clear()
+            await self._room.wait()
+        loop = asyncio.get_running_loop()
+        futures: list[asyncio.Future[Answer]] = [loop.create_future() for _ in jobs]
+        self._waiting.extend(zip(jobs, futures, strict=True))
+        try:
+            return [await future for future in futures]
+        finally:
+            for future in futures:
+                future.cancel()
+
+    def _next(self) -> None:
+        """Send what gathered meanwhile, or become idle."""
+        waiting = [(job, future) for job, future in self._waiting if not future.done()]
+        if not waiting:
+            self._waiting, self._busy = [], False
+        else:
+            batch = next(iter(batches([job for job, _ in waiting])))
+            self._waiting = waiting[len(batch) :]
+            task = asyncio.get_running_loop().create_task(self._send_batch(waiting[: len(batch)]))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        if len(self._waiting) < BUFFER_JOBS:
+            self._room.set()
+
+    async def _send_batch(self, batch: list[tuple[NewJob, asyncio.Future[Answer]]]) -> None:
+        try:
+            answers = await self._store.insert([job for job, _ in batch])
+        except Exception as error:
+            for _, future in batch:
+                if not future.done():
+                    future.set_exception(error)
+        else:
+            for (_, future), answer in zip(batch, answers, strict=True):
+                if not future.done():
+                    future.set_result(answer)
+        finally:
+            self._next()
+
+    async def flush(self) -> None:
+        while self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def batches(jobs: Sequence[NewJob]) -> list[Sequence[NewJob]]:
+    """Cut into inserts of at most MAX_BATCH jobs and about a megabyte."""
+    if len(jobs) <= MAX_BATCH and sum(len(job.payload) for job in jobs) <= BATCH_BYTES:
+        return [jobs]
+    cut: list[Sequence[NewJob]] = []
+    start = size = 0
+    for place, job in enumerate(jobs):
+        size += len(job.payload)
+        if place - start >= MAX_BATCH or (size > BATCH_BYTES and place > start):
+            cut.append(jobs[start:place])
+            start, size = place, len(job.payload)
+    cut.append(jobs[start:])
+    return cut
+
+
+class Waiter:
+    """Everyone on this loop who waits for a job, behind one subscription."""
+
+    def __init__(self, store: Store, name: str) -> None:
+        self._store, self._name = store, name
+        self._futures: dict[str, asyncio.Future[Finished]] = {}
+        self._fresh: list[str] = []
+        self._listening = False
+        self._flusher: asyncio.Task[None] | None = None
+        self._rewatcher: asyncio.Task[None] | None = None
+        self._fetchers: set[asyncio.Task[None]] = set()
+        self._followers: set[Callable[[], None]] = set()
+
+    async def wait(self, id: str) -> Finished:
+        """What became of a job, once it is over; state None when the store has no record of it."""
+        future = self._futures.get(id)
+        if future is None or future.done():
+            future = self._futures[id] = asyncio.get_running_loop().create_future()
+            self._fresh.append(id)
+            if self._flusher is None or self._flusher.done():
+                self._flusher = asyncio.get_running_loop().create_task(self._watch_fresh())
+        return await asyncio.shield(future)
+
+    async def listen(self) -> None:
+        if not self._listening:
+            self._listening = True
+            await self._store.listen(self._name, self._deliver)
+            self._rewatcher = asyncio.get_running_loop().create_task(self._rewatch())
+
+    async def _watch_fresh(self) -> None:
+        """One watch for all who started waiting in this turn of the loop."""
+        try:
+            await self.listen()
+            while self._fresh:
+                ids, self._fresh = self._fresh[:MAX_BATCH], self._fresh[MAX_BATCH:]
+                await self._watch(ids)
+        except Exception as error:
+            self._fail(error)
+
+    async def _watch(self, ids: list[str]) -> None:
+        reply = await self._store.watch(self._name, ids)
+        self._deliver(reply.finished)
+        for id in reply.missing:
+            self._resolve(Finished(id, None, reason="missing"))
+
+    def _deliver(self, items: list[Finished]) -> None:
+        for follower in self._followers if not items else ():
+            follower()
+        large = [item.id for item in items if not item.inline]
+        if large:
+            task = asyncio.get_running_loop().create_task(self._fetch(large))
+            self._fetchers.add(task)
+            task.add_done_callback(self._fetchers.discard)
+        for item in items:
+            if item.inline:
+                self._resolve(item)
+
+    async def _fetch(self, ids: list[str]) -> None:
+        for id, job in zip(ids, await self._store.get(ids), strict=True):
+            if job is None:
+                self._resolve(Finished(id, None, reason="pruned"))
+            else:
+                self._resolve(Finished(id, job.state, job.result, job.error, job.reason))
+
+    def _resolve(self, item: Finished) -> None:
+        future = self._futures.pop(item.id, None)
+        if future is not None and not future.done():
+            future.set_result(item)
+
+    def _fail(self, error: Exception) -> None:
+        futures, self._futures, self._fresh = self._futures, {}, []
+        for future in futures.values():
+            if not future.done():
+                future.set_exception(error)
+
+    async def _rewatch(self) -> None:
+        """The backstop for a lost message: ask again for everything awaited, now and then."""
+        while True:
+            await asyncio.sleep(REWATCH_SECONDS)
+            ids = [id for id, future in self._futures.items() if not future.done()]
+            try:
+                for start in range(0, len(ids), MAX_BATCH):
+                    await self._watch(ids[start : start + MAX_BATCH])
+            except StoreUnavailable as error:
+                log.warning("cannot ask for %d awaited results now, will try again: %s", len(ids), error)
+            except StoreError as error:
+                self._fail(error)
+
+    def follow(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call back at every plain wake-up (new events); returns the way to stop it."""
+        self._followers.add(callback)
+        return lambda: self._followers.discard(callback)
+
+    async def close(self) -> None:
+        for task in (self._rewatcher, self._flusher, *self._fetchers):
+            if task is not None:
+                task.cancel()
+        if self._listening:
+            self._listening = False
+            await self._store.unlisten(self._name)
+        self._fail(StoreError("the app was closed while waiting"))

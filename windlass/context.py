@@ -1,0 +1,144 @@
+"""``current()``: the running job, alike in coroutines, threads and process children."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from types import SimpleNamespace
+from typing import Any, Protocol
+
+import msgspec
+
+from windlass.core.job import Claim, Meta, Progress
+from windlass.errors import ConfigError, WindlassError
+
+_var: ContextVar[Current | None] = ContextVar("windlass_current", default=None)
+_meta_decoder = msgspec.json.Decoder(Meta)
+_encode = msgspec.json.Encoder().encode
+_NO_META = Meta()
+
+
+class Notes(Protocol):
+    """Where a running job's progress and logs go: the worker's buffer, or a child's pipe to it."""
+
+    def progress(self, claim: Claim, data: bytes) -> None: ...
+
+    def log(self, claim: Claim, level: str, text: str) -> None: ...
+
+    def in_process(self, claim: Claim, fn: Callable[..., Any], args: tuple[Any, ...]) -> Awaitable[Any]: ...
+
+
+class Current:
+    """The running job, as its own code sees it."""
+
+    __slots__ = ("_cancelled", "_meta", "_notes", "claim", "state")
+
+    def __init__(self, claim: Claim, notes: Notes, state: SimpleNamespace) -> None:
+        self.claim = claim
+        self.state = state
+        self._notes = notes
+        self._meta: Meta | None = None
+        self._cancelled = False
+
+    @property
+    def id(self) -> str:
+        return self.claim.id
+
+    @property
+    def task(self) -> str:
+        return self.claim.task
+
+    @property
+    def queue(self) -> str:
+        return self.claim.queue
+
+    @property
+    def attempt(self) -> int:
+        """Which try this is, from 1."""
+        return self.claim.attempt + 1
+
+    @property
+    def crashes(self) -> int:
+        return self.claim.crashes
+
+    @property
+    def fence(self) -> str:
+        """Grows with every claim of this job: pass it to systems that can refuse a late write."""
+        return f"{self.claim.run}.{self.claim.epoch}.{self.claim.seq}"
+
+    @property
+    def meta(self) -> Meta:
+        if self._meta is None:
+            self._meta = read_meta(self.claim.meta)
+        return self._meta
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return self.meta.headers
+
+    @property
+    def correlation_id(self) -> str:
+        return self.meta.correlation_id or self.claim.id
+
+    @property
+    def cancelled(self) -> bool:
+        """True once a cancel was requested: finish up and return, or raise Cancel."""
+        return self._cancelled
+
+    def ask_to_stop(self) -> None:
+        """Called by the worker."""
+        self._cancelled = True
+
+    def progress(self, percent: float, message: str = "", **data: Any) -> None:
+        """Report how far the job is; only the last report is kept."""
+        self._notes.progress(self.claim, _encode(Progress(float(percent), message, data)))
+
+    def log(self, text: object, level: str = "info") -> None:
+        """Keep a line with the job."""
+        self._notes.log(self.claim, level, str(text))
+
+    async def in_process(self, fn: Callable[..., Any], *args: Any) -> Any:
+        """Run a module-level function in a child process of this worker and wait for its result."""
+        return await self._notes.in_process(self.claim, fn, args)
+
+
+def read_meta(data: bytes) -> Meta:
+    return _NO_META if data == b"{}" else _meta_decoder.decode(data)
+
+
+def current() -> Current:
+    """The job this code runs for; an error outside of one."""
+    running = _var.get()
+    if running is None:
+        raise WindlassError("current() was called outside of a running job")
+    return running
+
+
+def current_or_none() -> Current | None:
+    return _var.get()
+
+
+def set_current(running: Current | None) -> None:
+    """Called by the runner, in the job's own context."""
+    _var.set(running)
+
+
+class JobIdFilter(logging.Filter):
+    """Tags standard log records with the running job: ``job_id``, ``task``, ``queue`` and ``attempt``."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        running = _var.get()
+        record.job_id = running.id if running else ""
+        record.task = running.task if running else ""
+        record.queue = running.queue if running else ""
+        record.attempt = running.attempt if running else 0
+        return True
+
+
+def module_level_name(fn: Callable[..., Any]) -> str:
+    """``module:qualname`` of a function another process can import; an error for lambdas and closures."""
+    module, name = getattr(fn, "__module__", ""), getattr(fn, "__qualname__", "")
+    if not module or not name or "<" in name or module == "__main__":
+        raise ConfigError(f"{fn!r} cannot run in another process: give a function defined at the top of a module")
+    return f"{module}:{name}"

@@ -1,0 +1,268 @@
+"""Every option, declared once: its name, its type for the editor, its parser, and where it may be written.
+
+Call beats task beats queue beats app. An unknown or misplaced option fails where it is written, with a suggestion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Any, Literal, TypedDict
+
+import msgspec
+
+from windlass.core.duration import Duration, instant_ms, to_ms
+from windlass.core.hints import did_you_mean
+from windlass.core.ids import check_id, check_name
+from windlass.core.job import DEFAULT_PRIORITY, MAX_CRASHES, State
+from windlass.core.keep import Keep, parse_keep
+from windlass.core.retry import (
+    BackoffOption,
+    Exponential,
+    Matchers,
+    RetryPolicy,
+    parse_backoff,
+    parse_matchers,
+    portable_backoff,
+    read_backoff,
+)
+from windlass.errors import ConfigError
+
+OnCrash = Literal["retry", "fail"]
+OnExpire = Literal["cancel", "fail"]
+RunsIn = Literal["loop", "thread", "process"]
+
+
+class RunSettings(TypedDict, total=False):
+    """Options of every scope: app, queue, task and call."""
+
+    retries: int
+    backoff: BackoffOption
+    timeout: Duration | None
+    soft_timeout: Duration | None
+    expires: Duration | datetime | None
+    on_expire: OnExpire
+    priority: int
+    keep: Keep
+    result: bool
+    on_crash: OnCrash
+    max_crashes: int
+    cancel_grace: Duration
+
+
+class QueueOptions(RunSettings, total=False):
+    """Options of ``app.queue(name, ...)``: what its jobs get unless their task or call says otherwise."""
+
+    retry_on: Matchers
+    give_up_on: Matchers
+
+
+class TaskOptions(QueueOptions, total=False):
+    """Options of ``@app.task(...)``."""
+
+    name: str
+    queue: str
+    runs_in: RunsIn
+    version: int
+    upcast: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]]
+
+
+class CallOptions(RunSettings, total=False):
+    """Options of one call: ``task.options(...)`` and ``queue.add(..., ...)``."""
+
+    queue: str
+    delay: Duration
+    at: datetime
+    id: str
+    headers: Mapping[str, str]
+    correlation_id: str
+
+
+# -- parsers: from what a user wrote to what the code uses
+
+
+def _whole(low: int, high: int) -> Callable[[object, str], int]:
+    def parse(value: object, what: str) -> int:
+        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+            raise ConfigError(f"{what} is {value!r}; give a whole number from {low} to {high}")
+        return value
+
+    return parse
+
+
+def _choice(*allowed: str) -> Callable[[object, str], str]:
+    def parse(value: object, what: str) -> str:
+        if value not in allowed:
+            hint = did_you_mean(str(value), allowed)
+            raise ConfigError(f"{what} is {value!r}{hint}; give one of {', '.join(map(repr, allowed))}")
+        return str(value)
+
+    return parse
+
+
+def _flag(value: object, what: str) -> bool:
+    if not isinstance(value, bool):
+        raise ConfigError(f"{what} is {value!r}; give True or False")
+    return value
+
+
+def _limit(value: object, what: str) -> int:
+    """A duration that may be switched off with None; 0 would end every job at once and is surely a mistake."""
+    if value is None:
+        return 0
+    ms = to_ms(value, what)
+    if ms == 0:
+        raise ConfigError(f"{what} is {value!r}; give a duration above 0, or None for no limit")
+    return ms
+
+
+def _expires(value: object, what: str) -> int | datetime:
+    if isinstance(value, datetime):
+        instant_ms(value, what)
+        return value
+    return _limit(value, what)
+
+
+def _headers(value: object, what: str) -> dict[str, str]:
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{what} is {value!r}; give a mapping of text to text")
+    for key, text in value.items():
+        if not isinstance(key, str) or not isinstance(text, str):
+            raise ConfigError(f"{what} has {key!r}: {text!r}; names and values must be text")
+    return dict(value)
+
+
+def _upcast(value: object, what: str) -> dict[int, Callable[[dict[str, Any]], dict[str, Any]]]:
+    if not isinstance(value, Mapping) or not all(isinstance(v, int) and callable(fn) for v, fn in value.items()):
+        raise ConfigError(f"{what} is {value!r}; give {{old_version: function of the arguments}}")
+    return dict(value)
+
+
+def _text(value: object, what: str) -> str:
+    if not isinstance(value, str) or len(value) > 256:
+        raise ConfigError(f"{what} is {value!r}; give a text of at most 256 characters")
+    return value
+
+
+PARSERS: dict[str, Callable[[object, str], Any]] = {
+    "retries": _whole(0, 10_000),
+    "backoff": lambda value, what: parse_backoff(value),
+    "timeout": _limit,
+    "soft_timeout": _limit,
+    "expires": _expires,
+    "on_expire": _choice("cancel", "fail"),
+    "priority": _whole(0, 9),
+    "keep": lambda value, what: parse_keep(value),
+    "result": _flag,
+    "on_crash": _choice("retry", "fail"),
+    "max_crashes": _whole(1, 1_000),
+    "cancel_grace": to_ms,
+    "retry_on": parse_matchers,
+    "give_up_on": parse_matchers,
+    "name": lambda value, what: check_name("task", value),
+    "queue": lambda value, what: check_name("queue", value),
+    "runs_in": _choice("loop", "thread", "process"),
+    "version": _whole(1, 1_000_000),
+    "upcast": _upcast,
+    "delay": to_ms,
+    "at": instant_ms,
+    "id": lambda value, what: check_id(value),
+    "headers": _headers,
+    "correlation_id": _text,
+}
+
+QUEUE_NAMES = frozenset(QueueOptions.__annotations__) | frozenset(RunSettings.__annotations__)
+TASK_NAMES = QUEUE_NAMES | frozenset(TaskOptions.__annotations__)
+CALL_NAMES = frozenset(RunSettings.__annotations__) | frozenset(CallOptions.__annotations__)
+
+
+def parse_options(given: Mapping[str, object], names: Iterable[str], where: str) -> dict[str, Any]:
+    """Checked and normalised options, or a ConfigError that says what is wrong and where."""
+    parsed = {}
+    for name, value in given.items():
+        if name not in names:
+            raise ConfigError(f"{where} got an unknown option {name!r}{did_you_mean(name, names)}")
+        try:
+            parsed[name] = PARSERS[name](value, name)
+        except ConfigError as error:
+            raise ConfigError(f"{where}: {error}") from None
+    return parsed
+
+
+class Resolved(msgspec.Struct, frozen=True):
+    """What holds for a job of one task in one queue once all layers are laid over each other."""
+
+    queue: str
+    priority: int = DEFAULT_PRIORITY
+    retry: RetryPolicy = RetryPolicy()
+    timeout: int = 0
+    soft_timeout: int = 0
+    expires_in: int = 0
+    expires_at: int = 0
+    expire_to: State = State.CANCELLED
+    keep_done: str = ""
+    keep_failed: str = ""
+    result: bool = True
+    max_crashes: int = MAX_CRASHES
+    cancel_grace: int = 10_000
+
+
+Layer = Mapping[str, Any]
+
+
+def resolve(queue: str, call: Layer, task: Layer, of_queue: Layer, app: Layer, task_name: str = "") -> Resolved:
+    """Lay call over task over queue over app."""
+    merged = {**app, **of_queue, **task, **call}
+    expires = merged.get("expires", 0)
+    absolute = isinstance(expires, datetime)
+    done, failed = _keep(queue, call, task, of_queue, task_name)
+    return Resolved(
+        queue=queue,
+        priority=merged.get("priority", DEFAULT_PRIORITY),
+        retry=RetryPolicy(
+            merged.get("retries", 0),
+            merged.get("backoff", Exponential()),
+            merged.get("retry_on", ()),
+            merged.get("give_up_on", ()),
+        ),
+        timeout=merged.get("timeout", 0),
+        soft_timeout=merged.get("soft_timeout", 0),
+        expires_in=0 if absolute else expires,
+        expires_at=instant_ms(expires) if absolute else 0,
+        expire_to=State.FAILED if merged.get("on_expire") == "fail" else State.CANCELLED,
+        keep_done=done,
+        keep_failed=failed,
+        result=merged.get("result", True),
+        max_crashes=1 if merged.get("on_crash") == "fail" else merged.get("max_crashes", MAX_CRASHES),
+        cancel_grace=merged.get("cancel_grace", 10_000),
+    )
+
+
+def _keep(queue: str, call: Layer, task: Layer, of_queue: Layer, task_name: str) -> tuple[str, str]:
+    """The buckets of the most specific ``keep``; empty names mean the store's default."""
+    for layer, scope in ((call, queue), (task, f"{queue}/{task_name}"), (of_queue, queue)):
+        if "keep" in layer:
+            keep: Keep = layer["keep"]
+            return keep.buckets(scope)
+    return "", ""
+
+
+# -- options that travel with a call, for the worker
+
+_TRAVELS = ("retries", "timeout", "soft_timeout", "result", "cancel_grace", "on_crash", "max_crashes")
+
+
+def pack_call(options: Layer) -> dict[str, Any]:
+    """The part of a call's options the worker needs, as JSON values."""
+    packed = {name: options[name] for name in _TRAVELS if name in options}
+    if "backoff" in options:
+        packed["backoff"] = portable_backoff(options["backoff"])
+    return packed
+
+
+def unpack_call(packed: Mapping[str, Any]) -> dict[str, Any]:
+    """The inverse, in the worker."""
+    options = dict(packed)
+    if "backoff" in options:
+        options["backoff"] = read_backoff(options["backoff"])
+    return options

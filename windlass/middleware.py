@@ -1,0 +1,35 @@
+"""The two extension points around a job: around enqueue, and around run. Plain callables, first added is outermost."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any
+
+from windlass.call import Draft
+from windlass.context import Current
+from windlass.store.base import Answer
+
+Submit = Callable[[list[Draft]], Awaitable[list[Answer]]]
+AroundEnqueue = Callable[[list[Draft], Submit], Awaitable[list[Answer]]]
+"""Gets the drafts of one call and the next step; may change headers, refuse by raising, or look at the answers."""
+
+Run = Callable[[], Awaitable[Any]]
+AroundRun = Callable[[Current, Run], Awaitable[Any]]
+"""Gets the running job and the next step; what it returns is the job's result, what it raises is the job's error."""
+
+
+def around_enqueue(layers: Sequence[AroundEnqueue], submit: Submit) -> Submit:
+    for layer in reversed(layers):
+        submit = partial(_enqueue_layer, layer, submit)
+    return submit
+
+
+def _enqueue_layer(layer: AroundEnqueue, following: Submit, drafts: list[Draft]) -> Awaitable[list[Answer]]:
+    return layer(drafts, following)
+
+
+def around_run(layers: Sequence[AroundRun], running: Current, run: Run) -> Run:
+    for layer in reversed(layers):
+        run = partial(layer, running, run)
+    return run

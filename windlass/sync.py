@@ -1,0 +1,51 @@
+"""The app for sync code: the same calls, through the process's portal thread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Unpack
+
+from windlass.call import Draft, Signature
+from windlass.core.job import State
+from windlass.core.options import CallOptions
+from windlass.handle import SyncHandle
+
+if TYPE_CHECKING:
+    from windlass.admin import JobPage
+    from windlass.app import Windlass
+
+
+class SyncApp:
+    """``app.sync``: for threads and plain scripts. Not for code on an event loop, which it would block."""
+
+    def __init__(self, app: Windlass) -> None:
+        self._app = app
+
+    def submit(self, drafts: list[Draft]) -> list[SyncHandle[Any]]:
+        return [handle.sync for handle in self._app.portal.call(lambda: self._app.submit(drafts))]
+
+    def enqueue_many(self, calls: Iterable[Signature[Any]]) -> list[SyncHandle[Any]]:
+        return self.submit([call.draft() for call in calls])
+
+    def add(self, task: str, args: Mapping[str, Any] | None = None, **options: Unpack[CallOptions]) -> SyncHandle[Any]:
+        """Call a task by name, in the queue ``queue=`` names."""
+        queue = self._app.queue(options.get("queue", "default"))
+        return self._app.portal.call(lambda: queue.add(task, args, **options)).sync
+
+    def job(self, id: str) -> SyncHandle[Any]:
+        return self._app.job(id).sync
+
+    def jobs(
+        self, *, queue: str = "", state: State | str | Sequence[State | str] = (), task: str = "", limit: int = 100,
+        after: str = "",
+    ) -> JobPage:  # fmt: skip
+        return self._app.portal.call(
+            lambda: self._app.jobs(queue=queue, state=state, task=task, limit=limit, after=after)
+        )
+
+    def counts(self, queue: str) -> dict[str, int]:
+        return self._app.portal.call(self._app.queue(queue).counts)
+
+    def close(self) -> None:
+        """Finish what is being sent from the portal and close its connection."""
+        self._app.portal.call(self._app.close)

@@ -1,0 +1,172 @@
+"""Tasks: declared functions, typed from declaration to result."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack
+
+from windlass.call import Draft, Signature
+from windlass.core.codec import Codec
+from windlass.core.duration import Duration
+from windlass.core.options import CALL_NAMES, TASK_NAMES, CallOptions, parse_options
+from windlass.errors import ConfigError
+from windlass.handle import Handle, SyncHandle
+
+if TYPE_CHECKING:
+    from windlass.app import Windlass
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Caller(Generic[P, R]):
+    """The ways to call a task, with options or without."""
+
+    _app: Windlass
+
+    def draft(self, args: tuple[Any, ...], kwargs: dict[str, Any], options: Mapping[str, Any]) -> Draft:
+        raise NotImplementedError
+
+    async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
+        """Accept the call: when this returns, the job is in the store."""
+        (handle,) = await self._app.submit([self.draft(args, kwargs, {})])
+        return handle
+
+    def delay(self, *args: P.args, **kwargs: P.kwargs) -> SyncHandle[R]:
+        """The same for sync code, from any thread."""
+        (handle,) = self._app.sync.submit([self.draft(args, kwargs, {})])
+        return handle
+
+    def send(self, *args: P.args, **kwargs: P.kwargs) -> None:
+        """Fire and forget: does not wait for the store. What is lost so is counted in ``app.lost_sends``."""
+        self._app.send([self.draft(args, kwargs, {})])
+
+    def s(self, *args: P.args, **kwargs: P.kwargs) -> Signature[R]:
+        """The call as a value, to be made later."""
+        raise NotImplementedError
+
+
+class Task(Caller[P, R]):
+    """A declared function. Calling it runs it here and now; ``enqueue`` and ``delay`` run it on a worker."""
+
+    def __init__(self, app: Windlass, fn: Callable[P, Any], options: Mapping[str, object]) -> None:
+        where = f"task {getattr(fn, '__qualname__', fn)!s}"
+        if inspect.isclass(fn) or inspect.isasyncgenfunction(fn) or inspect.isgeneratorfunction(fn):
+            raise ConfigError(f"{where}: only plain and async functions can be tasks, not {fn!r}")
+        self._app, self.fn = app, fn
+        self.layer = parse_options(options, TASK_NAMES, where)
+        self.name: str = self.layer.pop("name", None) or task_name(fn)
+        self.is_async = inspect.iscoroutinefunction(fn)
+        self.runs_in: str = self.layer.pop("runs_in", "loop" if self.is_async else "thread")
+        self.version: int = self.layer.pop("version", 1)
+        self.upcast: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = self.layer.pop("upcast", {})
+        self.queue: str = self.layer.pop("queue", "default")
+        self._check(where)
+        self.__name__, self.__doc__, self.__wrapped__ = fn.__name__, fn.__doc__, fn
+        # Built now so that a type JSON cannot carry fails at the declaration; an annotation that names something
+        # defined further down is looked at again at the first call.
+        with contextlib.suppress(NameError):
+            _ = self.codec
+
+    def _check(self, where: str) -> None:
+        if (self.is_async and self.runs_in == "thread") or (not self.is_async and self.runs_in == "loop"):
+            kind = "an async function runs on the loop" if self.is_async else "a plain function would block the loop"
+            raise ConfigError(f"{where}: runs_in={self.runs_in!r}, but {kind}")
+        missing = [old for old in range(min(self.upcast, default=1), self.version) if old not in self.upcast]
+        beyond = [old for old in self.upcast if old >= self.version]
+        if (self.upcast and missing) or beyond:
+            raise ConfigError(
+                f"{where}: version={self.version} needs upcast functions for an unbroken run of older versions; got "
+                f"{sorted(self.upcast)}"
+            )
+
+    @cached_property
+    def codec(self) -> Codec:
+        return Codec(self.fn, self.name)
+
+    @property
+    def versions(self) -> tuple[int, ...]:
+        """The payload versions this code can read."""
+        return (*sorted(self.upcast), self.version)
+
+    def draft(self, args: tuple[Any, ...], kwargs: dict[str, Any], options: Mapping[str, Any]) -> Draft:
+        return self._app.draft(self, args, kwargs, options)
+
+    def s(self, *args: P.args, **kwargs: P.kwargs) -> Signature[R]:
+        return Signature(self, args, kwargs, {})
+
+    def options(self, **options: Unpack[CallOptions]) -> Call[P, R]:
+        """The same task with options for one call: ``task.options(delay="10m", id="welcome:42").enqueue(...)``."""
+        return Call(self, parse_options(options, CALL_NAMES, f"task {self.name}"))
+
+    def apply_async(
+        self,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        countdown: Duration | None = None,
+        eta: datetime | None = None,
+        expires: Duration | datetime | None = None,
+        queue: str | None = None,
+        priority: int | None = None,
+        task_id: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        correlation_id: str | None = None,
+    ) -> SyncHandle[R]:
+        """Celery's way to write ``options(...).delay(...)``."""
+        given = {
+            "delay": countdown, "at": eta, "expires": expires, "queue": queue, "priority": priority, "id": task_id,
+            "headers": headers, "correlation_id": correlation_id,
+        }  # fmt: skip
+        chosen = {name: value for name, value in given.items() if value is not None}
+        options = parse_options(chosen, CALL_NAMES, f"task {self.name}")
+        (handle,) = self._app.sync.submit([self.draft(tuple(args), dict(kwargs or {}), options)])
+        return handle
+
+    def __repr__(self) -> str:
+        return f"<task {self.name}>"
+
+
+class AsyncTask(Task[P, R]):
+    """A task made of an ``async def``."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+        result: Coroutine[Any, Any, R] = self.fn(*args, **kwargs)
+        return result
+
+
+class SyncTask(Task[P, R]):
+    """A task made of a plain ``def``."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        result: R = self.fn(*args, **kwargs)
+        return result
+
+
+class Call(Caller[P, R]):
+    """A task together with options for one call."""
+
+    def __init__(self, task: Task[P, R], options: Mapping[str, Any]) -> None:
+        self._app, self._task, self._options = task._app, task, options
+        if options.get("delay") and options.get("at"):
+            raise ConfigError(f"task {task.name}: give delay or at, not both")
+
+    def draft(self, args: tuple[Any, ...], kwargs: dict[str, Any], options: Mapping[str, Any]) -> Draft:
+        return self._task.draft(args, kwargs, {**self._options, **options})
+
+    def s(self, *args: P.args, **kwargs: P.kwargs) -> Signature[R]:
+        return Signature(self._task, args, kwargs, self._options)
+
+
+def task_name(fn: Callable[..., Any]) -> str:
+    """``module.function``; functions of a script get their file's name, as ``__main__`` differs between processes."""
+    module = fn.__module__
+    if module == "__main__":
+        spec = inspect.getmodule(fn)
+        path = getattr(spec, "__file__", None) or "main"
+        module = path.rpartition("/")[2].removesuffix(".py")
+    return f"{module}.{fn.__qualname__}".replace("<locals>.", "")
