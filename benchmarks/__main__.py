@@ -54,7 +54,8 @@ def main() -> int:
         return publish.again(arguments.render, arguments.write_docs)
     plan = QUICK if arguments.quick else FULL
     if arguments.rounds:
-        plan = replace(plan, rounds=arguments.rounds, minor_rounds=min(arguments.rounds, plan.minor_rounds))
+        rounds = arguments.rounds
+        plan = replace(plan, rounds=rounds, minor_rounds=min(rounds, plan.minor_rounds), growth_rounds=rounds)
     if arguments.no_scout:
         plan = replace(plan, scout=False)
     chosen = scenarios.build(plan)

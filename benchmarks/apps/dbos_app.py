@@ -1,6 +1,7 @@
 """DBOS with its system database on SQLite: a workflow without steps, enqueued on a DBOS queue."""
 
 import sqlite3
+import threading
 import time
 from importlib.metadata import version
 from typing import Any
@@ -14,6 +15,7 @@ _s = settings.read()
 _url = f"sqlite:///{_s.directory}/dbos.db"
 _options = {"workflow_name": "noop", "queue_name": "bench", "app_version": "1"}
 _client: DBOSClient | None = None
+_connecting = threading.Lock()
 
 
 @DBOS.workflow(name="noop")
@@ -30,11 +32,12 @@ def _start() -> None:
 
 def _connect() -> DBOSClient:
     global _client
-    if _client is None:
-        if not (_s.directory / "dbos.db").exists():
-            _start()  # a client never makes the tables
-            DBOS.destroy()
-        _client = DBOSClient(system_database_url=_url)
+    with _connecting:
+        if _client is None:
+            if not (_s.directory / "dbos.db").exists():
+                _start()  # a client never makes the tables
+                DBOS.destroy()
+            _client = DBOSClient(system_database_url=_url)
     return _client
 
 

@@ -26,7 +26,7 @@ def enqueue(value: int) -> Any:
 
 def call(value: int) -> None:
     # max_delay caps the first sleep too: without it Huey looks for a result every 50 ms.
-    if noop(value).get(blocking=True, timeout=30, max_delay=0.0005) != value:
+    if noop(value).get(blocking=True, timeout=30, max_delay=0.0001) != value:
         raise AssertionError("wrong result")
 
 

@@ -1,6 +1,5 @@
 """Windlass on SQLite. BENCH_KIND chooses the task: `async` (a coroutine) or `thread` (a plain function)."""
 
-import asyncio
 from collections.abc import Iterable
 from importlib.metadata import version
 from typing import Any
@@ -54,11 +53,8 @@ async def acall(value: int) -> None:
 
 
 def pending() -> int:
-    async def count() -> int:
-        counts = await app.queue("default").counts()
-        return int(counts.get("ready", 0)) + int(counts.get("running", 0))
-
-    return asyncio.run(count())
+    counts = app.sync.counts("default")
+    return counts.get("ready", 0) + counts.get("running", 0)
 
 
 def versions() -> dict[str, str]:

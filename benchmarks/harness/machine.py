@@ -14,7 +14,7 @@ def describe() -> dict[str, str]:
         "cores": str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()),
         "cpu": _cpu_model(),
         "memory": _memory(),
-        "system": f"{platform.system()} {platform.release()}",
+        "system": f"{platform.system()} {'.'.join(platform.release().split('.')[:2])}",
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "sqlite": sqlite3.sqlite_version,
         "load": f"{os.getloadavg()[0]:.2f}",

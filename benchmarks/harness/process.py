@@ -87,22 +87,12 @@ class Worker:
         command = [part.format(**places) for part in contender.peer.command]
         command += contender.pool.arguments
         self._log = space / "worker.log"
-        self._space = space
         self.reader = marks.Reader(space / "marks")
         self.started_ns = time.monotonic_ns()
-        with open(self._log, "wb") as log:
-            self._processes = [
-                subprocess.Popen(
-                    command,
-                    env=variables(contender, space),
-                    cwd=paths.REPOSITORY,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,
-                )
-                for _ in range(contender.pool.copies)
-            ]
+        self._processes: list[subprocess.Popen[bytes]] = []
+        env = variables(contender, space)
+        for _ in range(contender.pool.copies):
+            self._processes.append(_start(command, env, self._log))
 
     def __enter__(self) -> "Worker":
         return self
@@ -155,6 +145,22 @@ class Worker:
         return _tail(self._log.read_text(errors="replace"))
 
 
+def _start(command: list[str], env: dict[str, str], log: Path) -> subprocess.Popen[bytes]:
+    with open(log, "ab") as output:
+        try:
+            return subprocess.Popen(
+                command,
+                env=env,
+                cwd=paths.REPOSITORY,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise Failure(f"the worker did not start: {error.strerror}: {Path(command[0]).name}") from None
+
+
 def _kill(pid: int) -> None:
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
@@ -162,7 +168,7 @@ def _kill(pid: int) -> None:
 
 def _tail(text: str) -> str:
     lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
-    return lines[-1][:300] if lines else "no message"
+    return lines[-1].replace(str(paths.REPOSITORY), ".")[:300] if lines else "no message"
 
 
 def _in_sessions(sessions: set[int]) -> list[int]:

@@ -17,7 +17,7 @@ to the last, stamped by the jobs themselves in shared memory.
 
 *Full* syncs every commit (`synchronous=FULL`; Huey `fsync=True`). *Relaxed* does not: Windlass uses `NORMAL`, which
 keeps the file whole after a power cut, while Huey with `fsync=False` and django-tasks-db use `OFF`, which may not, and
-Celery's filesystem transport syncs nothing. Pollers were set to look every 1 to 5 ms, their idle processor time is
+Celery's filesystem transport syncs nothing. Pollers were set to look every 0.2 to 5 ms, their idle processor time is
 given. Bare queues have no tasks, results, retries or workers; they are listed and not counted as best peer. Slow
 systems were given fewer jobs.
 """
