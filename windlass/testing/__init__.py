@@ -1,0 +1,1 @@
+"""Helpers for testing jobs, and the suite that every store engine passes."""

@@ -1,0 +1,336 @@
+"""What the rules are tested with: a clock moved by hand, a worker driven by hand, and a listener that counts.
+
+Nothing here sleeps. Time passes only when a test says so; news from a store is awaited with a deadline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Protocol
+from uuid import uuid4
+
+from windlass.core.event import Event, expand
+from windlass.core.job import Claim, Fence, Finished, Job, NewJob, State
+from windlass.core.lifecycle import Outcome, Succeeded, Transition, decide
+from windlass.store.base import (
+    Action,
+    Answer,
+    BeatReply,
+    Change,
+    ChangeReply,
+    Clock,
+    Declared,
+    ExchangeReply,
+    Note,
+    Presence,
+    Query,
+    QueueInfo,
+    Store,
+    StoreSettings,
+    SweepReply,
+    Want,
+    WorkerInfo,
+)
+
+START = 1_800_000_000_000
+LEASE = 15_000
+STEP = 5_000
+HOUR = 3_600_000
+PATIENCE = 5.0
+
+Engine = Callable[[StoreSettings, Clock], Store]
+"""Makes an unopened store. Every store that one of these makes shares the same data."""
+
+
+class MakeStore(Protocol):
+    """Opens one more connection to the data of the test; all of them are closed behind it."""
+
+    def __call__(self, *, settings: StoreSettings = ..., clock: Clock) -> Awaitable[Store]: ...
+
+
+class MakeBench(Protocol):
+    """A bench whose store has these ``StoreSettings``."""
+
+    def __call__(self, **settings: Any) -> Awaitable[Bench]: ...
+
+
+class ManualClock:
+    """A host clock that moves only when told to, in both directions."""
+
+    def __init__(self, ms: int = START) -> None:
+        self.ms = ms
+
+    def __call__(self) -> int:
+        return self.ms
+
+    def advance(self, ms: int) -> None:
+        self.ms += ms
+
+
+class Listener:
+    """Receives what is sent to one name: ``messages`` as they came, empty ones being wake-ups."""
+
+    def __init__(self, store: Store, name: str) -> None:
+        self.store = store
+        self.name = name
+        self.messages: list[list[Finished]] = []
+        self._came = asyncio.Event()
+
+    def deliver(self, batch: list[Finished]) -> None:
+        self.messages.append(batch)
+        self._came.set()
+
+    @property
+    def wakes(self) -> int:
+        return sum(1 for batch in self.messages if not batch)
+
+    @property
+    def news(self) -> list[Finished]:
+        return [one for batch in self.messages for one in batch if not one.id.startswith("marker-")]
+
+    async def until(self, done: Callable[[], bool], what: str) -> None:
+        """Wait for news that make ``done`` true; fail with ``what`` when they do not come."""
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while not done():
+                    self._came.clear()
+                    await self._came.wait()
+        except TimeoutError:
+            raise AssertionError(f"{self.name} waited in vain for {what}; got {self.messages}") from None
+
+    async def told(self, *ids: str) -> list[Finished]:
+        """Wait until all of these were announced; everything announced so far."""
+        await self.until(lambda: set(ids) <= {one.id for one in self.news}, f"news of {ids}")
+        return self.news
+
+    async def woken(self, times: int = 1) -> None:
+        await self.until(lambda: self.wakes >= times, f"{times} wake-up(s)")
+
+    async def flush(self) -> None:
+        """Wait until whatever was sent to this name before has arrived: a marker is sent behind it."""
+        marker = f"marker-{uuid4()}"
+        await self.store.insert([new_job(marker, queue="markers", delay=HOUR)])
+        await self.store.watch(self.name, [marker])
+        await self.store.change(Change(action=Action.DELETE), [marker])
+        await self.until(
+            lambda: any(one.id == marker for batch in self.messages for one in batch), "a marker of its own"
+        )
+
+
+class Hand:
+    """A worker driven by hand: it numbers its exchanges, and knows what it holds and what was answered."""
+
+    def __init__(self, store: Store, presence: Presence) -> None:
+        self.store = store
+        self.presence = presence
+        self.id = presence.id
+        self.mail = Listener(store, presence.id)
+        self.seq = 0
+        self.acked = 0
+        self.held: dict[str, Claim] = {}
+        self.last: tuple[Sequence[Transition], Want] = ((), Want([], 0))
+
+    async def start(self) -> None:
+        await self.store.listen(self.id, self.mail.deliver)
+        assert not (await self.beat()).gone
+
+    async def beat(self, acked: int | None = None, held: Iterable[str] | None = None) -> BeatReply:
+        """A beat; what is not given is told as it is."""
+        acked = self.acked if acked is None else acked
+        return await self.store.beat(self.presence, acked, list(self.held if held is None else held))
+
+    async def exchange(self, moves: Sequence[Transition] = (), want: int | Want = 0) -> ExchangeReply:
+        """The next exchange. A number wants as many from each of the worker's queues and together."""
+        if isinstance(want, int):
+            want = Want([(queue, want) for queue in self.presence.queues], want)
+        self.seq += 1
+        self.last = (moves, want)
+        reply = await self.resend()
+        for move in moves:
+            self.held.pop(move.id, None)
+        self.held |= {claim.id: claim for claim in reply.claims}
+        self.acked = self.seq
+        return reply
+
+    async def lost_reply(self, moves: Sequence[Transition] = (), want: int = 0) -> ExchangeReply:
+        """An exchange of which this worker never sees the answer (the test does)."""
+        held, acked = dict(self.held), self.acked
+        reply = await self.exchange(moves, want)
+        self.held, self.acked = held, acked
+        return reply
+
+    async def resend(self) -> ExchangeReply:
+        """The last exchange once more, as after a lost reply."""
+        return await self.store.exchange(self.id, self.seq, *self.last)
+
+    async def claim(self, total: int = 10) -> list[Claim]:
+        return (await self.exchange(want=total)).claims
+
+    async def ids(self, total: int = 10) -> list[str]:
+        """Claim, and say in which order the jobs came."""
+        return [claim.id for claim in await self.claim(total)]
+
+    async def take(self, id: str | None = None) -> Claim:
+        """Claim one job, the given one if it is named."""
+        [claim] = await self.claim(1)
+        assert id is None or claim.id == id, f"expected {id} to be next, not {claim.id}"
+        return claim
+
+    async def settle(self, claim: Claim, outcome: Outcome, **changed: Any) -> ExchangeReply:
+        """Write what became of a claim; ``changed`` fields of the transition are set on top."""
+        return await self.exchange([move(claim, outcome, **changed)])
+
+    async def finish(self, *claims: Claim) -> None:
+        """Settle these claims as succeeded; every one must be accepted."""
+        reply = await self.exchange([move(claim, Succeeded(b'"done"')) for claim in claims])
+        assert not reply.refused
+
+    async def note(self, claim: Claim, *lines: str, progress: bytes | None = None, fence: Fence | None = None) -> bool:
+        """Log lines and progress of a claim; whether they were taken."""
+        note = Note(claim.id, fence or claim.fence, progress, [("info", line) for line in lines])
+        return not await self.store.note(self.id, [note])
+
+    async def info(self) -> WorkerInfo:
+        [one] = [info for info in await self.store.workers() if info.presence.id == self.id]
+        return one
+
+
+class Bench:
+    """An open store with a clock moved by hand, and short words for what every rule needs."""
+
+    def __init__(self, make_store: MakeStore, store: Store, clock: ManualClock, settings: StoreSettings) -> None:
+        self.make_store = make_store
+        self.store = store
+        self.clock = clock
+        self.settings = settings
+
+    async def connect(self) -> Store:
+        """A second connection to the same data."""
+        return await self.make_store(settings=self.settings, clock=self.clock)
+
+    async def worker(self, id: str = "w1", *, store: Store | None = None, **fields: Any) -> Hand:
+        """A worker that has just presented itself: queue ``q``, task ``t``, lease 15 s unless said otherwise."""
+        hand = Hand(store or self.store, presence(id, **fields))
+        await hand.start()
+        return hand
+
+    async def client(self, name: str = "client", *, store: Store | None = None) -> Listener:
+        """A listening client."""
+        listener = Listener(store or self.store, name)
+        await listener.store.listen(name, listener.deliver)
+        return listener
+
+    async def add(self, *ids: str, **fields: Any) -> list[Answer]:
+        """Insert jobs of task ``t`` into queue ``q`` unless said otherwise, in one batch."""
+        return await self.store.insert([new_job(id, **fields) for id in ids])
+
+    async def job(self, id: str) -> Job:
+        [job] = await self.store.get([id])
+        assert job is not None, f"no record of {id}"
+        return job
+
+    async def states(self, *ids: str) -> list[State | None]:
+        return [job.state if job else None for job in await self.store.get(ids)]
+
+    async def state(self, id: str) -> State | None:
+        [state] = await self.states(id)
+        return state
+
+    async def change(self, action: Action, *ids: str, **fields: Any) -> ChangeReply:
+        return await self.store.change(Change(action=action, **fields), ids)
+
+    async def queue(self, name: str = "q") -> QueueInfo:
+        [info] = [info for info in await self.store.queues() if info.name == name]
+        return info
+
+    async def counts(self, name: str = "q") -> dict[str, int]:
+        """A queue's jobs by state, without the empty states."""
+        return {state: n for state, n in (await self.queue(name)).counts.items() if n}
+
+    async def ended(self, id: str, outcome: Outcome | None = None, **fields: Any) -> Job:
+        """A job inserted, run by a passing worker and settled (as succeeded unless said otherwise)."""
+        await self.add(id, **fields)
+        job = new_job(id, **fields)
+        hand = await self.worker(f"passing-{id}", queues=[job.queue], declares={job.task: Declared((job.version,))})
+        await hand.settle(await hand.take(id), outcome or Succeeded(b'"done"'))
+        await self.store.leave(hand.id)
+        [found] = await self.store.get([id])
+        return found or Job(
+            id=id, task=job.task, version=1, queue=job.queue, priority=5, state=State.SKIPPED, payload=b"", meta=b""
+        )
+
+    async def crash(self, id: str, *, worker: str = "", **fields: Any) -> None:
+        """A worker takes this job, which must be the next, and dies under it."""
+        hand = await self.worker(worker or f"crashing-{uuid4()}", **fields)
+        await hand.take(id)
+        await self.store.leave(hand.id, crashed=True)
+
+    async def passes(self, ms: int, *alive: Hand) -> list[SweepReply]:
+        """Time passes as in service: in steps that are no jump, with a beat of those alive and a sweep at each."""
+        replies = []
+        while ms > 0:
+            self.clock.advance(min(ms, STEP))
+            ms -= STEP
+            for hand in alive:
+                await hand.beat()
+            replies.append(await self.store.sweep())
+        return replies
+
+    async def now(self) -> int:
+        """The store's now, read off a job accepted at this moment."""
+        id = f"probe-{uuid4()}"
+        await self.add(id, queue="probes")
+        return (await self.job(id)).enqueued_at
+
+    async def events(self, after: int = 0) -> list[Event]:
+        """Every single event kept behind an entry, without those of probes and markers."""
+        found: list[Event] = []
+        while entries := await self.store.events(after):
+            found += [event for entry in entries for event in expand(entry)]
+            after = entries[-1].seq
+        return [event for event in found if event.queue not in ("probes", "markers")]
+
+    async def newest(self) -> int:
+        """The seq of the newest entry, 0 if there is none."""
+        return max((entry.seq for entry in await self.store.events(-1)), default=0)
+
+    async def kinds(self, job: str = "", after: int = 0) -> list[str]:
+        return [event.kind for event in await self.events(after) if not job or event.job == job]
+
+    async def everything(self, **filters: Any) -> list[Job]:
+        """All records a query finds, page by page."""
+        jobs: list[Job] = []
+        cursor = ""
+        for _ in range(10_000):
+            page = await self.store.find(Query(after=cursor, **filters))
+            jobs += page.jobs
+            cursor = page.cursor
+            if not cursor:
+                return jobs
+        raise AssertionError("the listing never ends")
+
+
+def new_job(id: str, *, task: str = "t", queue: str = "q", payload: bytes = b'{"x":1}', **fields: Any) -> NewJob:
+    """A job as a caller hands it in."""
+    return NewJob(id=id, task=task, queue=queue, payload=payload, **fields)
+
+
+def presence(
+    id: str,
+    queues: Sequence[str] = ("q",),
+    declares: dict[str, Declared] | None = None,
+    lease: int = LEASE,
+    **fields: Any,
+) -> Presence:
+    """A worker of queue ``q`` that knows task ``t``, unless said otherwise."""
+    known = {"t": Declared()} if declares is None else declares
+    return Presence(id=id, queues=list(queues), declares=known, lease=lease, **fields)
+
+
+def move(claim: Claim, outcome: Outcome, **changed: Any) -> Transition:
+    """The transition an outcome makes, with some of its fields changed to what a test needs."""
+    made = decide(claim, outcome)
+    for name, value in changed.items():
+        setattr(made, name, value)
+    return made
