@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -18,11 +19,13 @@ import psutil
 import pytest
 
 from tests.worker import pool_tasks
-from windlass.core.lifecycle import Failed, HandedBack, Snoozed, Stopped, Succeeded
-from windlass.errors import ConfigError, PayloadError
+from windlass.core.job import ErrorInfo
+from windlass.core.lifecycle import Crashed, Failed, HandedBack, Snoozed, Stopped, Succeeded
+from windlass.errors import ConfigError, JobFailed, PayloadError, SoftTimeout
 from windlass.worker import process
-from windlass.worker.frames import Unpacker, decode_from_child, pack, reply_to
-from windlass.worker.functions import function_path, function_request
+from windlass.worker.frames import Note, Setup, Unpacker, decode_from_child, pack, reply_to
+from windlass.worker.functions import function_path, function_request, function_result
+from windlass.worker.inside import Inside
 from windlass.worker.pool import ChildDied, ChildStartFailed, PoolClosed, ProcessPool, RunRequest
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="process children need POSIX")
@@ -147,7 +150,14 @@ async def test_children_are_started_when_needed(make) -> None:
 async def test_every_outcome_comes_back_as_itself(make) -> None:
     pool = await make()
     assert await pool.call("snooze") == Snoozed(1234)
-    for outcome in [Succeeded(b"1"), Succeeded(None), Snoozed(5), Stopped("x"), HandedBack()]:
+    for outcome in [
+        Succeeded(b"1"),
+        Succeeded(None),
+        Snoozed(5),
+        Stopped("x"),
+        Crashed(ErrorInfo("a", "b"), 3),
+        HandedBack(),
+    ]:
         [body] = Unpacker().feed(pack(reply_to("id", outcome)))
         again = decode_from_child(body).outcome
         assert type(again) is type(outcome)
@@ -557,6 +567,45 @@ def test_children_die_with_a_killed_worker() -> None:
             time.sleep(0.01)
 
 
+def test_a_child_goes_when_its_connection_closes() -> None:
+    """Without the kernel's help: this parent lives on."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        fd = theirs.fileno()
+        child = subprocess.Popen(
+            [sys.executable, "-m", "windlass.worker.child", "--fd", str(fd)], pass_fds=(fd,), process_group=0
+        )
+        theirs.close()
+        ours.sendall(pack(Setup(TARGET, [], BODY, sys.path, os.getpid(), False)))
+        ours.sendall(pack(RunRequest(id="spin", task="spin", payload=b"[]")))
+        frames = Unpacker()
+        while not any(isinstance(decode_from_child(body), Note) for body in frames.feed(ours.recv(1000))):
+            assert child.poll() is None
+    assert child.wait(2) == -signal.SIGKILL
+
+
+def test_a_soft_timeout_for_another_job_is_dropped() -> None:
+    inside = Inside()
+    inside.begin("new")
+    inside._due.append("old")
+    with inside.user_code():
+        inside.on_signal(0, None)
+    inside._due.append("new")
+    with pytest.raises(SoftTimeout), inside.user_code():
+        pass
+
+
+def test_a_soft_timeout_of_a_coroutine_is_handed_over_once() -> None:
+    inside = Inside()
+    inside.begin("job")
+    heard: list[str] = []
+    with inside.user_code(lambda: heard.append("soft")):
+        inside.soft_timeout("other")
+        inside.soft_timeout("job")
+        inside.on_signal(0, None)
+    assert heard == ["soft"]
+
+
 # -- functions
 
 
@@ -565,16 +614,16 @@ async def test_a_function_is_called_in_a_child_with_typed_arguments(make) -> Non
     point = pool_tasks.Point(1, datetime(2026, 1, 1, tzinfo=UTC))
 
     async def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        return (await pool.run(function_request("f", function, args, kwargs))).outcome
+        request = function_request("f", function, args, kwargs)
+        return function_result(request, (await pool.run(request)).outcome)
 
-    moved = await call(pool_tasks.move, point, by=4)
-    assert msgspec.json.decode(moved.result, type=pool_tasks.Point) == pool_tasks.Point(5, point.at)
-    assert (await call(pool_tasks.later, 1)).result == b"2"
-    assert (await call(pool_tasks.Box.static, 4)).result == b"8"
-    failed = await call(pool_tasks.fails)
-    assert (failed.error.type, failed.error.message) == ("ValueError", "no luck")
-    wrong = await call(pool_tasks.later, "x", "y")
-    assert wrong.error.type == "TypeError"
+    assert await call(pool_tasks.move, point, by=4) == pool_tasks.Point(5, point.at)
+    assert await call(pool_tasks.later, 1) == 2
+    assert await call(pool_tasks.Box.static, 4) == 8
+    with pytest.raises(JobFailed, match="ValueError: no luck") as caught:
+        await call(pool_tasks.fails)
+    assert caught.value.error_type == "ValueError"
+    assert "in fails" in caught.value.traceback
 
 
 @pytest.mark.parametrize(
@@ -591,6 +640,7 @@ def test_a_function_that_cannot_be_imported_is_refused_at_the_call(function: Any
         function_path(function)
 
 
-def test_arguments_that_are_not_json_are_refused_at_the_call() -> None:
-    with pytest.raises(PayloadError, match="cannot be carried as JSON"):
-        function_request("f", pool_tasks.later, (object(),))
+@pytest.mark.parametrize("args", [(object(),), ("text",), (1, 2), ()])
+def test_arguments_that_do_not_fit_are_refused_at_the_call(args: tuple[Any, ...]) -> None:
+    with pytest.raises(PayloadError):
+        function_request("f", pool_tasks.later, args)

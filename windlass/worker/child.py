@@ -19,6 +19,7 @@ from importlib import import_module
 from queue import SimpleQueue
 from typing import Any
 
+from windlass.core.failure import describe
 from windlass.core.lifecycle import Failed, Outcome
 from windlass.worker.frames import (
     CancelRun,
@@ -36,7 +37,7 @@ from windlass.worker.frames import (
     pack,
     reply_to,
 )
-from windlass.worker.functions import error_info, load_object, run_function
+from windlass.worker.functions import load_object, run_function
 from windlass.worker.inside import here
 
 Emit = Callable[[str, Any], None]
@@ -85,7 +86,7 @@ class Child:
             return run_function(request) if request.kind == "function" else body(app, request, emit)
         except Exception as error:
             # The body turns a task's errors into outcomes; one that gets here is its own, and must not cost the child.
-            return Failed(error_info(error))
+            return Failed(describe(error))
         finally:
             here.end()
 
@@ -113,7 +114,7 @@ class Child:
             self._inbox.put(None)
         else:
             if isinstance(message, RunRequest):
-                here.begin(message.id)
+                here.begin(message.id, message.cancelled)
             self._inbox.put(message)
 
     def _after_fork(self) -> None:

@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from windlass.core.lifecycle import Failed, HandedBack, Outcome, Snoozed, Stopped, Succeeded
+from windlass.core.lifecycle import Crashed, Failed, HandedBack, Outcome, Snoozed, Stopped, Succeeded
 
-DEFAULT_BODY = "windlass.worker.runner:run_in_child"
+DEFAULT_BODY = "windlass.worker.children:run_in_child"
 
 _length = struct.Struct(">I")
 _encode = msgspec.msgpack.Encoder().encode
@@ -38,7 +38,7 @@ class RunRequest(msgspec.Struct, tag="run", kw_only=True, omit_defaults=True):
     """One job to run, or one module-level function to call on behalf of a running job.
 
     ``id`` is unique among the runs a pool has at a time. For ``kind="function"``, ``function`` is "module:qualname" and
-    ``payload`` is a JSON array of the positional arguments and an object of the named ones.
+    ``payload`` its arguments by name. ``cancelled`` is set by the pool for a job that was to stop while it waited.
     """
 
     id: str
@@ -55,6 +55,7 @@ class RunRequest(msgspec.Struct, tag="run", kw_only=True, omit_defaults=True):
     priority: int = 5
     enqueued_at: int = 0
     function: str = ""
+    cancelled: bool = False
 
 
 class CancelRun(msgspec.Struct, tag="cancel"):
@@ -106,12 +107,13 @@ class RunReply(msgspec.Struct, tag="reply", kw_only=True, omit_defaults=True):
     failed: Failed | None = None
     snoozed: Snoozed | None = None
     stopped: Stopped | None = None
+    crashed: Crashed | None = None
     handed_back: HandedBack | None = None
 
     @property
     def outcome(self) -> Outcome:
         """The one outcome of this run."""
-        return self.succeeded or self.failed or self.snoozed or self.stopped or self.handed_back or HandedBack()
+        return self.succeeded or self.failed or self.snoozed or self.stopped or self.crashed or HandedBack()
 
 
 def reply_to(job_id: str, outcome: Outcome, memory: int = 0) -> RunReply:
@@ -125,6 +127,8 @@ def reply_to(job_id: str, outcome: Outcome, memory: int = 0) -> RunReply:
         reply.snoozed = outcome
     elif isinstance(outcome, Stopped):
         reply.stopped = outcome
+    elif isinstance(outcome, Crashed):
+        reply.crashed = outcome
     else:
         reply.handed_back = outcome
     return reply

@@ -9,20 +9,20 @@ from __future__ import annotations
 import asyncio
 import inspect
 import sys
-import traceback
-import typing
-from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
+from collections.abc import Callable
+from functools import lru_cache, reduce
 from importlib import import_module
 from typing import Any
 
-import msgspec
-
-from windlass.core.job import ErrorInfo
+from windlass.core.codec import Codec, encode
+from windlass.core.failure import describe
 from windlass.core.lifecycle import Failed, Outcome, Succeeded
-from windlass.errors import ConfigError, PayloadError
+from windlass.errors import ConfigError, JobFailed
 from windlass.worker.frames import RunRequest
 from windlass.worker.inside import here
+
+# Between two processes of one machine: far above what a store takes, yet not a way to fill the memory by accident.
+MAX_BYTES = 256 * 1024 * 1024
 
 
 def load_object(path: str) -> Any:
@@ -44,8 +44,8 @@ def function_path(function: Callable[..., Any]) -> str:
             "define it at the top of a module"
         )
     module = _real_module(module, name)
-    if "." in name and not _is_reachable(module, name, function):
-        raise ConfigError(f"{name} cannot run in a process: {module}:{name} does not lead to it")
+    if not _is_reachable(module, name):
+        raise ConfigError(f"{name} cannot run in a process: {module}:{name} cannot be imported")
     return f"{module}:{name}"
 
 
@@ -61,52 +61,49 @@ def _real_module(module: str, name: str) -> str:
     return str(spec.name)
 
 
-def _is_reachable(module: str, name: str, function: object) -> bool:
+def _is_reachable(module: str, name: str) -> bool:
     try:
-        return load_object(f"{module}:{name}") is function
+        return callable(load_object(f"{module}:{name}"))
     except (AttributeError, ImportError):
         return False
 
 
 def function_request(
-    request_id: str, function: Callable[..., Any], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    request_id: str, function: Callable[..., Any], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
 ) -> RunRequest:
-    """The request that calls a function in a child."""
+    """The request that calls a function in a child; arguments that do not fit fail here."""
     path = function_path(function)
-    try:
-        payload = msgspec.json.encode([list(args), dict(kwargs or {})])
-    except (TypeError, ValueError) as error:
-        raise PayloadError(f"the arguments of {path} cannot be carried as JSON: {error}") from None
+    payload = _codec(path).encode(args, kwargs or {}, MAX_BYTES)
     return RunRequest(id=request_id, kind="function", function=path, payload=payload)
 
 
+def function_result(request: RunRequest, outcome: Outcome) -> Any:
+    """What the function returned, typed by its annotation; raises ``JobFailed`` with what it raised, as text."""
+    if isinstance(outcome, Succeeded):
+        return _codec(request.function).decode_result(outcome.result)
+    if isinstance(outcome, Failed):
+        error = outcome.error
+        raise JobFailed(
+            f"{request.function} failed in its process: {error.type}: {error.message}",
+            error_type=error.type, error_message=error.message, traceback=error.traceback,
+        )  # fmt: skip
+    raise JobFailed(f"{request.function} did not end in its process")
+
+
 def run_function(request: RunRequest) -> Outcome:
-    """Call the function a request names; whatever it raises becomes the error of a ``Failed``."""
+    """Call the function a request names, in the child; whatever it raises becomes the error of a ``Failed``."""
     try:
         function = load_object(request.function)
-        args, kwargs = _arguments(function, request.payload)
+        args, kwargs = _codec(request.function).decode(request.payload)
         with here.user_code():
             result = function(*args, **kwargs)
             if inspect.iscoroutine(result):
                 result = asyncio.run(result)
-        return Succeeded(msgspec.json.encode(result))
+        return Succeeded(encode(result, f"the result of {request.function}", MAX_BYTES))
     except Exception as error:
-        return Failed(error_info(error))
+        return Failed(describe(error))
 
 
-def _arguments(function: Callable[..., Any], payload: bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    args, kwargs = msgspec.json.decode(payload, type=tuple[list[Any], dict[str, Any]])
-    bound = inspect.signature(function).bind(*args, **kwargs)
-    hints = typing.get_type_hints(function)
-    for name, value in bound.arguments.items():
-        kind = bound.signature.parameters[name].kind
-        if name in hints and kind not in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
-            bound.arguments[name] = msgspec.convert(value, hints[name])
-    return bound.args, bound.kwargs
-
-
-def error_info(error: BaseException) -> ErrorInfo:
-    """An exception as text."""
-    kind = type(error)
-    text = "".join(traceback.format_exception(error))
-    return ErrorInfo(f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins."), str(error), text)
+@lru_cache(maxsize=1024)
+def _codec(path: str) -> Codec:
+    return Codec(load_object(path), path)

@@ -96,10 +96,10 @@ class Inside:
 
     # -- the reader thread
 
-    def begin(self, job_id: str) -> None:
+    def begin(self, job_id: str, cancelled: bool = False) -> None:
         """A job has arrived; what was meant for the one before is forgotten, what comes after is for this one."""
         self._due.clear()
-        self._cancelled = ""
+        self._cancelled = job_id if cancelled else ""
         self._job = job_id
 
     def cancel(self, job_id: str) -> None:

@@ -33,13 +33,12 @@ _LEAVE_TIME = 5.0
 class _Run:
     """A request on its way: waiting for a child while ``child`` is None."""
 
-    __slots__ = ("cancelled", "child", "reply", "request")
+    __slots__ = ("child", "reply", "request")
 
     def __init__(self, request: RunRequest, reply: asyncio.Future[RunReply]) -> None:
         self.request = request
         self.reply = reply
         self.child: ChildProcess | None = None
-        self.cancelled = False
 
     def fail(self, error: WindlassError) -> None:
         if not self.reply.done():
@@ -169,9 +168,10 @@ class ProcessPool:
         run = self._runs.get(job_id)
         if run is None:
             return False
-        run.cancelled = True
         if run.child is not None:
             run.child.send(frames.CancelRun(job_id))
+        else:
+            run.request.cancelled = True
         return True
 
     def kill(self, job_id: str, why: str) -> bool:
@@ -206,8 +206,6 @@ class ProcessPool:
         child.job_id = run.request.id
         run.child = child
         child.send(run.request)
-        if run.cancelled:
-            child.send(frames.CancelRun(run.request.id))
 
     def _on_frame(self, child: ChildProcess, frame: FromChild) -> None:
         run = self._run_of(child)
