@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from windlass.core.job import Finished, State
-from windlass.store.base import Action, Change, ChangeReply, Page, Query
+from windlass.store.base import MAX_BATCH, Action, Change, ChangeReply, Page, Query
 from windlass.store.memory.hub import Hub, event_row
 from windlass.store.memory.records import Row
 
@@ -35,7 +35,8 @@ def change(hub: Hub, change: Change, ids: Sequence[str], query: Query | None, li
         elif row.state not in ALLOWED[change.action]:
             reply.skipped[id] = str(row.state)
         else:
-            events.append([*event_row(row), {"reason": change.reason}] if change.reason else event_row(row))
+            if not (change.action is Action.CANCEL and row.state is State.RUNNING):
+                events.append([*event_row(row), {"reason": change.reason}] if change.reason else event_row(row))
             ACTIONS[change.action](hub, row, change, now)
             reply.changed.append(id)
     hub.record(now, [(EVENTS[change.action], "", events)] if change.action in EVENTS else [])
@@ -109,12 +110,12 @@ ACTIONS: dict[Action, Callable[[Hub, Row, Change, int], None]] = {
     Action.EDIT: edit,
     Action.DELETE: delete,
 }
-EVENTS = {Action.RETRY: "replayed", Action.DELETE: "deleted"}
+EVENTS = {Action.CANCEL: "cancelled", Action.RETRY: "replayed", Action.DELETE: "deleted"}
 
 
 def find(hub: Hub, query: Query, limit: int | None = None) -> Page:
     """A page by acceptance order. A real engine walks an index; the bound on what is looked at is the same."""
-    limit = min(query.limit, limit or query.limit)
+    limit = min(query.limit, limit or MAX_BATCH, MAX_BATCH)
     page = Page([], "")
     for looked, row in enumerate(behind(hub, query)):
         if len(page.jobs) == limit or looked == hub.settings.scan_limit:

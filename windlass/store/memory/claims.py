@@ -63,12 +63,14 @@ def apply(hub: Hub, row: Row, move: Transition, now: int) -> str:
     return move.event
 
 
-def claim(hub: Hub, worker: WorkerRow, seq: int, want: Want, now: int) -> tuple[list[Claim], bool]:
+def claim(hub: Hub, worker: WorkerRow, seq: int, want: Want, now: int, expired: list[Row]) -> tuple[list[Claim], bool]:
     """Grant up to what is wanted; True with it when the worker must drain for a job that runs alone."""
     alone = next((row for row in worker.running.values() if lifecycle.runs_alone(row.crashes, row.max_crashes)), None)
     if alone is not None:
         return [], True
-    solo = first_solo(hub, worker, now)
+    # A worker that drains asks for nothing, and must not lose its reservation by that.
+    queues = [queue for queue, cap in want.queues if cap > 0] if want.total > 0 else worker.presence.queues
+    solo = first_solo(hub, worker, queues, now)
     if solo is not None:
         if worker.running:
             return [], True
@@ -79,14 +81,14 @@ def claim(hub: Hub, worker: WorkerRow, seq: int, want: Want, now: int) -> tuple[
     for queue, cap in want.queues:
         take = min(cap, want.total - len(granted))
         if take > 0:
-            granted.extend(claim_queue(hub, worker, queue, seq, take, now))
+            granted.extend(claim_queue(hub, worker, queue, seq, take, now, expired))
     return granted, False
 
 
-def first_solo(hub: Hub, worker: WorkerRow, now: int) -> Row | None:
+def first_solo(hub: Hub, worker: WorkerRow, queues: list[str], now: int) -> Row | None:
     """The solo job this worker should take: one nobody else has reserved, or any at all if it is empty."""
     worker.reserved = ""
-    for queue in worker.presence.queues:
+    for queue in queues:
         row = hub.head(hub.solo[queue], SOLO) if queue in hub.solo else None
         if row is None or not worker.takes(queue, row.task, row.version):
             continue
@@ -99,7 +101,9 @@ def first_solo(hub: Hub, worker: WorkerRow, now: int) -> Row | None:
     return None
 
 
-def claim_queue(hub: Hub, worker: WorkerRow, queue: str, seq: int, take: int, now: int) -> Iterable[Claim]:
+def claim_queue(
+    hub: Hub, worker: WorkerRow, queue: str, seq: int, take: int, now: int, expired: list[Row]
+) -> Iterable[Claim]:
     """Up to ``take`` jobs of one queue in ready order, what was set aside for others merged back in."""
     heaps = [(hub.ready[queue], NOT_HELD)]
     heaps += [(heap, ASIDE) for known, heap in hub.aside[queue].items() if worker.takes(queue, *known)]
@@ -109,6 +113,7 @@ def claim_queue(hub: Hub, worker: WorkerRow, queue: str, seq: int, take: int, no
             return
         if row.expires and row.expires <= now:
             hub.expire(row, now)
+            expired.append(row)
         elif not worker.takes(queue, row.task, row.version):
             hub.set_aside(row, now)
         else:

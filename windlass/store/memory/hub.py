@@ -38,6 +38,7 @@ class Hub:
         self.ready: defaultdict[str, Heap] = defaultdict(list)
         self.solo: defaultdict[str, Heap] = defaultdict(list)
         self.aside: defaultdict[str, dict[tuple[str, int], Heap]] = defaultdict(dict)
+        self.declared: dict[tuple[str, str, int], int] = {}
         self.due: list[tuple[int, int, Row]] = []
         self.expiring: list[tuple[int, int, Row]] = []
         self.buckets: defaultdict[str, OrderedDict[str, Row]] = defaultdict(OrderedDict)
@@ -65,6 +66,7 @@ class Hub:
 
     def make_ready(self, row: Row, keep_place: bool = False) -> None:
         """Into the ready order, at its end unless it keeps its place."""
+        self.watch_expiry(row)
         self.set_state(row, State.READY)
         row.worker, row.due = "", 0
         if not (keep_place and row.rank):
@@ -74,15 +76,38 @@ class Hub:
         heapq.heappush(self.solo[row.queue] if alone else self.ready[row.queue], (row.rank, row))
 
     def make_scheduled(self, row: Row, due: int) -> None:
+        self.watch_expiry(row)
         self.set_state(row, State.SCHEDULED)
         row.worker, row.due = "", due
         heapq.heappush(self.due, (due, row.n, row))
+
+    def watch_expiry(self, row: Row) -> None:
+        """For a job that comes in or comes back: while it ran, its expiry was of no interest."""
+        if row.expires and row.state in (State.WAITING, State.RUNNING):
+            heapq.heappush(self.expiring, (row.expires, row.n, row))
 
     def set_aside(self, row: Row, now: int) -> None:
         row.hold, row.aside_since = ASIDE, now
         heap = self.aside[row.queue].setdefault((row.task, row.version), [])
         heapq.heappush(heap, (row.rank, row))
         self.wake(row.queue, 1, lambda worker: worker.takes(row.queue, row.task, row.version))
+
+    def undeclare(self, worker: WorkerRow, now: int) -> None:
+        """A worker goes: what it declared counts as unknown from now on, not from when it was set aside."""
+        for queue in worker.presence.queues:
+            known = self.aside.get(queue, {})
+            self.declared |= {(queue, *task): now for task in known if worker.takes(queue, *task)}
+
+    def is_declared(self, queue: str, task: str, version: int, now: int) -> bool:
+        """Whether a live worker of the queue declares this."""
+        return any(
+            worker.takes(queue, task, version) and queue in worker.presence.queues
+            for worker in self.workers.values()
+            if not worker.dead and worker.lease_until > now
+        )
+
+    def unknown_since(self, row: Row) -> int:
+        return max(row.aside_since, self.declared.get((row.queue, row.task, row.version), 0))
 
     def promote(self, now: int, limit: int) -> dict[str, int]:
         """Due jobs become ready, in the order they were due; how many per queue."""

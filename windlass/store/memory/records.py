@@ -125,5 +125,5 @@ class WorkerRow:
         return (task, version) in self.known or queue in self.open_queues
 
     def max_crashes(self, row: Row) -> int:
-        said = self.presence.declares.get(row.task)
+        said = self.presence.declares.get(row.task) or self.presence.declares.get(f"*{row.queue}")
         return min(row.max_crashes, said.max_crashes) if said and said.max_crashes else row.max_crashes

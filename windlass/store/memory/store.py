@@ -108,8 +108,6 @@ class MemoryStore:
             hub.make_scheduled(row, row.due)
         else:
             hub.make_ready(row)
-        if row.expires:
-            sweeps.watch_expiry(hub, row)
         fresh.append(row)
         return ACCEPTED
 
@@ -127,7 +125,10 @@ class MemoryStore:
             row.last_seq = seq
             row.refused, groups = claims.settle(hub, row, moves, now)
             promoted = hub.promote(now, MAX_BATCH)
-            granted, drain = claims.claim(hub, row, seq, want, now)
+            want = Want(want.queues, min(want.total, MAX_BATCH))
+            expired: list[Row] = []
+            granted, drain = claims.claim(hub, row, seq, want, now, expired)
+            groups += sweeps.expiry_events(expired)
             groups.append(("started", worker, [[job.id, job.task, job.queue] for job in granted]))
             row.idle = len(granted) < want.total
             claims.wake_for_promoted(hub, promoted, row)
@@ -144,10 +145,13 @@ class MemoryStore:
                 # Judged lost: its jobs may be elsewhere by now, so it must not go on under this name.
                 row.lease_until = min(row.lease_until, now)
                 return BeatReply(gone=True, lost=list(held))
+            if presence.declares != row.presence.declares or presence.queues != row.presence.queues:
+                hub.undeclare(row, now)
             row.renew(presence, now)
             mine = set(held)
-            for job in [job for job in row.running.values() if job.seq <= acked_seq and job.id not in mine]:
-                hub.recover(row, job, now, crashed=False)
+            missed = [job for job in row.running.values() if job.seq <= acked_seq and job.id not in mine]
+            _, groups = sweeps.give_back(hub, row, missed, now, crashed=False)
+            hub.record(now, groups)
             lost = [id for id in held if id not in row.running]
             ready = any(claims.has_work(hub, row, queue) for queue in presence.queues)
             return BeatReply(False, lost, claims.cancels(row), ready, hub.next_due(now), sweeps.next_check(hub, now))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 
 from windlass.core import lifecycle
+from windlass.core.event import Group
 from windlass.core.event import Row as EventRow
 from windlass.core.job import State
 from windlass.store.base import SweepReply
@@ -12,10 +13,6 @@ from windlass.store.memory.hub import Hub, event_row
 from windlass.store.memory.records import ASIDE, Row, WorkerRow
 
 CAN_EXPIRE = (State.WAITING, State.SCHEDULED, State.READY)
-
-
-def watch_expiry(hub: Hub, row: Row) -> None:
-    heapq.heappush(hub.expiring, (row.expires, row.n, row))
 
 
 def sweep(hub: Hub, now: int, limit: int) -> SweepReply:
@@ -39,15 +36,21 @@ def sweep(hub: Hub, now: int, limit: int) -> SweepReply:
 
 
 def expire_due(hub: Hub, now: int, limit: int) -> int:
-    rows: list[EventRow] = []
-    dead: list[EventRow] = []
-    while hub.expiring and hub.expiring[0][0] <= now and len(rows) + len(dead) < limit:
+    expired: list[Row] = []
+    while hub.expiring and hub.expiring[0][0] <= now and len(expired) < limit:
         when, _, row = heapq.heappop(hub.expiring)
         if row.expires == when and row.state in CAN_EXPIRE:
-            (dead if row.expire_to is State.FAILED else rows).append([*event_row(row), {"reason": lifecycle.EXPIRED}])
             hub.expire(row, now)
-    hub.record(now, [("cancelled", "", rows), ("failed", "", dead)])
-    return len(rows) + len(dead)
+            expired.append(row)
+    hub.record(now, expiry_events(expired))
+    return len(expired)
+
+
+def expiry_events(expired: list[Row]) -> list[Group]:
+    ended: dict[State, list[EventRow]] = {State.CANCELLED: [], State.FAILED: []}
+    for row in expired:
+        ended[row.expire_to].append([*event_row(row), {"reason": lifecycle.EXPIRED}])
+    return [(str(state), "", rows) for state, rows in ended.items()]
 
 
 def reap(hub: Hub, now: int, limit: int, reply: SweepReply) -> int:
@@ -66,43 +69,49 @@ def reap(hub: Hub, now: int, limit: int, reply: SweepReply) -> int:
 
 def bury(hub: Hub, worker: WorkerRow, now: int, crashed: bool, limit: int) -> list[State]:
     """Give a dead worker's jobs back; its row goes with the last of them."""
+    hub.undeclare(worker, now)
+    states, groups = give_back(hub, worker, list(worker.running.values())[:limit], now, crashed)
+    if not worker.running:
+        del hub.workers[worker.presence.id]
+        groups.append(("worker_down", worker.presence.id, [[""]]))
+    hub.record(now, groups)
+    return states
+
+
+def give_back(hub: Hub, worker: WorkerRow, rows: list[Row], now: int, crashed: bool) -> tuple[list[State], list[Group]]:
+    """Claims that leave their worker without being settled; answers where they went, and the events."""
     states: list[State] = []
-    lost: list[EventRow] = []
-    failed: list[EventRow] = []
-    for row in list(worker.running.values())[:limit]:
-        state = hub.recover(worker, row, now, crashed)
-        states.append(state)
-        lost.append(event_row(row))
-        if state is State.FAILED:
-            failed.append([*event_row(row), {"reason": row.reason}])
-        elif state is State.READY:
+    left: list[EventRow] = []
+    ended: dict[State, list[EventRow]] = {State.FAILED: [], State.CANCELLED: []}
+    for row in rows:
+        states.append(hub.recover(worker, row, now, crashed))
+        left.append(event_row(row))
+        if row.state.terminal:
+            ended[row.state].append([*event_row(row), {"reason": row.reason}])
+        elif row.state is State.READY:
             hub.wake(row.queue, 1)
     name = worker.presence.id
-    down: list[EventRow] = []
-    if not worker.running:
-        del hub.workers[name]
-        down = [[""]]
-    kind = "lost" if crashed else "released"
-    hub.record(now, [(kind, name, lost), ("failed", name, failed), ("worker_down", name, down)])
-    return states
+    groups: list[Group] = [("lost" if crashed else "released", name, left)]
+    return states, groups + [(str(state), name, events) for state, events in ended.items()]
 
 
 def park(hub: Hub, now: int, limit: int) -> int:
     """Dead-letter what no live worker has declared for long enough; release what one declares by now."""
     parked: list[EventRow] = []
-    live = [worker for worker in hub.workers.values() if not worker.dead and worker.lease_until > now]
     for queue, asides in hub.aside.items():
         for (task, version), heap in list(asides.items()):
-            if any(queue in worker.presence.queues and worker.takes(queue, task, version) for worker in live):
+            if hub.is_declared(queue, task, version, now):
                 continue
-            stale = [row for rank, row in heap if stands(row, rank) and due_to_park(hub, row, now)]
+            due = now - hub.settings.unknown_after
+            stale = [row for rank, row in heap if stands(row, rank) and hub.unknown_since(row) <= due]
             for row in stale[: limit - len(parked)]:
-                row.error = lifecycle.unknown_error(task, version, now - row.aside_since)
+                row.error = lifecycle.unknown_error(task, version, now - hub.unknown_since(row))
                 row.fingerprint = "unknown-task"
                 hub.finish(row, State.FAILED, now, lifecycle.UNKNOWN)
                 parked.append([*event_row(row), {"reason": lifecycle.UNKNOWN}])
             if hub.head(heap, ASIDE) is None:
                 del asides[(task, version)]
+                hub.declared.pop((queue, task, version), None)
     hub.record(now, [("failed", "", parked)])
     return len(parked)
 
@@ -111,18 +120,15 @@ def stands(row: Row, rank: int) -> bool:
     return row.state is State.READY and row.hold == ASIDE and row.rank == rank
 
 
-def due_to_park(hub: Hub, row: Row, now: int) -> bool:
-    return row.aside_since + hub.settings.unknown_after <= now
-
-
 def next_check(hub: Hub, now: int) -> int:
     """When a sweep may next have something to do, in milliseconds from now."""
     while hub.expiring and not (hub.expiring[0][2].state in CAN_EXPIRE and hub.expiring[0][2].expires):
         heapq.heappop(hub.expiring)
     times = [worker.lease_until for worker in hub.workers.values()]
     times += [hub.expiring[0][0]] if hub.expiring else []
-    for asides in hub.aside.values():
-        for heap in asides.values():
+    for queue, asides in hub.aside.items():
+        for known, heap in asides.items():
             row = hub.head(heap, ASIDE)
-            times += [row.aside_since + hub.settings.unknown_after] if row else []
+            if row and not hub.is_declared(queue, *known, now):
+                times.append(hub.unknown_since(row) + hub.settings.unknown_after)
     return max(0, min(times) - now) if times else -1
