@@ -1,0 +1,157 @@
+"""Operators' actions on jobs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from windlass.core.job import Finished
+from windlass.store.base import Action, Change, ChangeReply, Query
+from windlass.store.sqlite.codes import (
+    CANCELLED,
+    FAILED,
+    FIRST_TERMINAL,
+    READY,
+    RUNNING,
+    SCHEDULED,
+    SKIPPED,
+    STATES,
+    SUCCEEDED,
+    WAITING,
+)  # fmt: skip
+from windlass.store.sqlite.expiry import SHIFT_READY
+from windlass.store.sqlite.find import find
+from windlass.store.sqlite.moves import shift
+from windlass.store.sqlite.tx import Tx, ids_json
+
+PENDING = (WAITING, SCHEDULED, READY)
+ALLOWED: dict[Action, tuple[int, ...]] = {
+    Action.CANCEL: (*PENDING, RUNNING),
+    Action.RETRY: (FAILED, CANCELLED, SUCCEEDED, SKIPPED),
+    Action.PROMOTE: (SCHEDULED,),
+    Action.MOVE: (*PENDING, FAILED),
+    Action.REPRIORITISE: PENDING,
+    Action.EDIT: (*PENDING, FAILED, CANCELLED, SKIPPED),
+    Action.DELETE: (*PENDING, FAILED, CANCELLED, SUCCEEDED, SKIPPED),
+}
+EVENTS = {Action.RETRY: "replayed", Action.DELETE: "deleted"}
+IN = "(SELECT value FROM json_each(?))"
+
+
+class Target(NamedTuple):
+    """A job an action is about."""
+
+    n: int
+    id: str
+    task: str
+    queue: str
+    state: int
+    worker: int
+    bucket: int
+    crashes: int
+    max_crashes: int
+
+
+def change(tx: Tx, change: Change, ids: Sequence[str], query: Query | None, limit: int) -> ChangeReply:
+    reply = ChangeReply([], {}, "")
+    if query is not None:
+        page = find(tx, query, limit)
+        ids, reply.cursor = [job.id for job in page.jobs], page.cursor
+    sql = "SELECT n, id, task, queue, state, worker, bucket, crashes, max_crashes FROM jobs WHERE id IN " + IN
+    found = {row[1]: Target(*row) for row in tx.all(sql, (ids_json(ids),))}
+    targets: dict[str, Target] = {}
+    for id in ids:
+        target = found.get(id)
+        if target is None:
+            reply.skipped[id] = "no such job"
+        elif target.state not in ALLOWED[change.action]:
+            reply.skipped[id] = str(STATES[target.state])
+        else:
+            targets[id] = target
+    if targets:
+        ACTIONS[change.action](tx, change, list(targets.values()))
+        reply.changed = list(targets)
+        if change.action in EVENTS:
+            tx.record(EVENTS[change.action], "", [_event(target, change) for target in targets.values()])
+    return reply
+
+
+def _event(target: Target, change: Change) -> list[Any]:
+    row: list[Any] = [target.id, target.task, target.queue]
+    return [*row, {"reason": change.reason}] if change.reason else row
+
+
+def numbers(targets: list[Target]) -> str:
+    return ids_json(target.n for target in targets)
+
+
+def cancel(tx: Tx, change: Change, targets: list[Target]) -> None:
+    reason = change.reason or "cancelled"
+    running = [target for target in targets if target.state == RUNNING]
+    pending = [target for target in targets if target.state != RUNNING]
+    shift(tx, ([t.n, CANCELLED, 0, 0, reason, None, None, t.crashes, t.max_crashes] for t in pending))
+    tx.record("cancelled", "", [[t.id, t.task, t.queue, {"reason": reason}] for t in pending])
+    if running:
+        tx.run("UPDATE jobs SET cancel = 1, reason = ? WHERE n IN " + IN, (reason, numbers(running)))
+        for n in {target.worker for target in running}:
+            tx.run("UPDATE workers SET idle = 0 WHERE n = ?", (n,))
+            tx.tell(tx.value("SELECT id FROM workers WHERE n = ?", (n,)))
+
+
+def retry(tx: Tx, change: Change, targets: list[Target]) -> None:
+    for bucket, count in Counter(target.bucket for target in targets).items():
+        tx.run("UPDATE buckets SET size = size - ? WHERE n = ?", (count, bucket))
+    tx.run(
+        "UPDATE jobs SET run = run + 1, attempt = 0, crashes = 0, snoozes = 0, finished_at = 0, expires_at = 0, "
+        "bucket = 0, result = NULL, error = NULL, progress = NULL, reason = '', fingerprint = '' WHERE n IN " + IN,
+        (numbers(targets),),
+    )
+    make_ready(tx, [target._replace(crashes=0) for target in targets])
+
+
+def make_ready(tx: Tx, targets: list[Target]) -> None:
+    shift(tx, ([t.n, *SHIFT_READY, t.crashes, t.max_crashes] for t in targets))
+    for queue, count in Counter(target.queue for target in targets).items():
+        tx.wake(queue, count)
+
+
+def promote(tx: Tx, change: Change, targets: list[Target]) -> None:
+    make_ready(tx, targets)
+
+
+def move(tx: Tx, change: Change, targets: list[Target]) -> None:
+    tx.run("UPDATE jobs SET queue = ? WHERE n IN " + IN, (change.queue, numbers(targets)))
+    for target in targets:
+        tx.count(target.queue, target.state, -1)
+        tx.count(change.queue, target.state, 1)
+    make_ready(tx, [target._replace(queue=change.queue) for target in targets if target.state == READY])
+
+
+def reprioritise(tx: Tx, change: Change, targets: list[Target]) -> None:
+    tx.run("UPDATE jobs SET priority = ? WHERE n IN " + IN, (change.priority, numbers(targets)))
+    shift(tx, ([t.n, *SHIFT_READY, t.crashes, t.max_crashes] for t in targets if t.state == READY))
+
+
+def edit(tx: Tx, change: Change, targets: list[Target]) -> None:
+    tx.run("UPDATE jobs SET payload = ? WHERE n IN " + IN, (change.payload.decode(), numbers(targets)))
+
+
+def delete(tx: Tx, change: Change, targets: list[Target]) -> None:
+    waited_for = numbers([target for target in targets if target.state < FIRST_TERMINAL])
+    for id, name in tx.all("SELECT j.id, w.name FROM watches AS w JOIN jobs AS j ON j.n = w.job WHERE w.job IN " + IN,
+                           (waited_for,)):  # fmt: skip
+        tx.tell(name, Finished(id, None, reason="deleted"))
+    tx.run("INSERT INTO erased SELECT n, queue, state, bucket, logged FROM jobs WHERE n IN " + IN, (numbers(targets),))
+    tx.run("INSERT INTO erase VALUES (1)")
+
+
+ACTIONS: dict[Action, Callable[[Tx, Change, list[Target]], None]] = {
+    Action.CANCEL: cancel,
+    Action.RETRY: retry,
+    Action.PROMOTE: promote,
+    Action.MOVE: move,
+    Action.REPRIORITISE: reprioritise,
+    Action.EDIT: edit,
+    Action.DELETE: delete,
+}

@@ -1,0 +1,114 @@
+"""Opening the file: pragmas, schema, procedures; and the one place where the driver's exceptions become Windlass's."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from windlass.errors import StoreError, StoreUnavailable, WindlassError
+
+SCHEMA = 1
+"""The version of schema.sql. A file with a higher one was written by a newer Windlass."""
+
+CACHE_KIB = 32_768
+STATEMENTS_CACHED = 200
+
+BUSY = (apsw.BusyError, apsw.LockedError)
+BROKEN = (
+    apsw.CantOpenError, apsw.CorruptError, apsw.IOError, apsw.NotADBError, apsw.ReadOnlyError, apsw.AuthError,
+    apsw.PermissionsError, apsw.NoLFSError, apsw.ProtocolError,
+)  # fmt: skip
+"""After these the connection itself is suspect and is opened anew."""
+
+
+def read_sql(name: str) -> str:
+    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def connect(path: Path, timeout: float, clock: Callable[[], int]) -> apsw.Connection:
+    """An open connection to a file with the right schema, made if it was missing."""
+    deadline = time.monotonic() + timeout
+    try:
+        db = apsw.Connection(str(path), statementcachesize=STATEMENTS_CACHED)
+    except apsw.Error as error:
+        raise mapped(error, path) from error
+    try:
+        db.set_busy_timeout(int(timeout * 1000))
+        patiently(lambda: _prepare(db, clock), deadline)
+    except apsw.Error as error:
+        db.close()
+        raise mapped(error, path) from error
+    except WindlassError:
+        db.close()
+        raise
+    return db
+
+
+def _prepare(db: apsw.Connection, clock: Callable[[], int]) -> None:
+    if db.pragma("journal_mode", "wal") != "wal":
+        raise StoreError("SQLite could not switch the file to write-ahead logging")
+    db.pragma("cache_size", -CACHE_KIB)
+    db.pragma("temp_store", "memory")
+    db.pragma("foreign_keys", False)
+    # Checkpoints are made by the thread when callers have been answered, not by whoever happens to commit.
+    db.wal_autocheckpoint(0)
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        _check_schema(db, clock)
+        db.execute("COMMIT")
+    except BaseException:
+        db.execute("ROLLBACK")
+        raise
+    db.execute(read_sql("steps.sql"))
+
+
+def _check_schema(db: apsw.Connection, clock: Callable[[], int]) -> None:
+    tables = {name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    if "windlass" not in tables:
+        if tables:
+            raise StoreError(f"{db.filename} is a database of something else (tables {', '.join(sorted(tables)[:5])})")
+        db.execute(read_sql("schema.sql"))
+        db.execute("INSERT INTO windlass VALUES (1, ?, ?, 0, 0)", (SCHEMA, clock()))
+        return
+    version = db.execute("SELECT schema FROM windlass").get
+    if version > SCHEMA:
+        raise StoreError(
+            f"{db.filename} has schema {version} and this Windlass knows {SCHEMA}: upgrade Windlass in this process"
+        )
+
+
+def patiently(work: Callable[[], Any], deadline: float) -> Any:
+    """Do it, again while others hold the lock. The jitter keeps two processes from meeting in step for ever."""
+    while True:
+        try:
+            return work()
+        except BUSY:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(random.uniform(0.001, 0.02))
+
+
+def mapped(error: Exception, path: Path) -> Exception:
+    """The exception a caller gets for one of the driver's."""
+    if not isinstance(error, apsw.Error):
+        return error
+    text = str(error)
+    if isinstance(error, BUSY):
+        return StoreUnavailable(f"{path} was locked by other processes for longer than the timeout ({text})")
+    if isinstance(error, apsw.FullError):
+        return StoreError(f"the disk or the quota under {path} is full ({text})")
+    if isinstance(error, apsw.NotADBError):
+        return StoreError(f"{path} is not a SQLite database ({text})")
+    if isinstance(error, apsw.CorruptError):
+        return StoreError(f"{path} is damaged ({text}); restore a backup, or salvage it with sqlite3's .recover")
+    if isinstance(error, apsw.ReadOnlyError):
+        return StoreError(f"{path} cannot be written: the file or its directory is read-only ({text})")
+    if isinstance(error, apsw.CantOpenError):
+        return StoreError(f"{path} cannot be opened: check that it and its directory may be written ({text})")
+    return StoreError(f"{path}: {text}")

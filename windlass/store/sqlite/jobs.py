@@ -1,0 +1,101 @@
+"""Accepting jobs and reading them back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from windlass.core.event import Row as EventRow
+from windlass.core.job import Job, NewJob
+from windlass.store.base import Accept, Answer
+from windlass.store.sqlite.codes import BAND, CODE, READY, SCHEDULED, STATES, to_bytes
+from windlass.store.sqlite.tx import Tx, decode, encode, ids_json
+
+ACCEPTED = Answer(Accept.ACCEPTED)
+DUPLICATE = Answer(Accept.DUPLICATE)
+
+JOB_COLUMNS = (
+    "jobs.n, jobs.id, task, version, queue, priority, state, payload, meta, run, epoch, attempt, crashes, snoozes, "
+    "max_crashes, cancel, coalesce((SELECT workers.id FROM workers WHERE workers.n = jobs.worker), ''), reason, "
+    "fingerprint, enqueued_at, due_at, expires_at, started_at, finished_at, result, error, progress"
+)
+
+
+def insert(tx: Tx, jobs: Sequence[NewJob]) -> list[Answer]:
+    known = {id: said for id, *said in decode(tx.value(
+        "SELECT json_group_array(json_array(id, task, payload, state)) FROM jobs "
+        "WHERE id IN (SELECT value FROM json_each(?))", (ids_json(job.id for job in jobs),)
+    ))}  # fmt: skip
+    rank, rows, answers = tx.ranks, [], []
+    fresh: list[EventRow] = []
+    again: list[EventRow] = []
+    for job in jobs:
+        payload = job.payload.decode()
+        if job.id in known:
+            answers.append(_known(job, payload, known[job.id], again))
+            continue
+        rank += 1
+        row = _row(job, payload, rank, tx.now)
+        known[job.id] = [job.task, payload, row[7]]
+        rows.append(row)
+        fresh.append([job.id, job.task, job.queue])
+        answers.append(ACCEPTED)
+    if rows:
+        tx.ranks = rank
+        tx.run("INSERT INTO accept VALUES (?, ?)", (tx.now, encode(rows).decode()))
+        _announce(tx, rows)
+    tx.record("enqueued", "", fresh)
+    tx.record("duplicate", "", again)
+    return answers
+
+
+def _row(job: NewJob, payload: str, rank: int, now: int) -> list[Any]:
+    due = max(job.at, now + job.delay if job.delay else 0)
+    scheduled = due > now
+    return [
+        job.id, job.task, job.version, job.queue, job.priority, payload, job.meta.decode(),
+        SCHEDULED if scheduled else READY, 0 if scheduled else (9 - job.priority) * BAND + rank,
+        due if scheduled else 0,
+        job.expires_at or (now + job.expires_in if job.expires_in else 0), CODE[job.expire_to], job.max_crashes,
+        job.crash_delay, job.keep_done or None, job.keep_failed or None,
+    ]  # fmt: skip
+
+
+def _known(job: NewJob, payload: str, said: list[Any], again: list[EventRow]) -> Answer:
+    task, stored, state = said
+    if (task, stored) == (job.task, payload):
+        again.append([job.id, job.task, job.queue])
+        return DUPLICATE
+    what = "another task" if task != job.task else "other arguments"
+    return Answer(Accept.CONFLICT, f"job {job.id!r} exists with {what} ({task}, {STATES[state]})")
+
+
+def _announce(tx: Tx, rows: list[list[Any]]) -> None:
+    for (queue, state), count in Counter((row[3], row[7]) for row in rows).items():
+        tx.count(queue, state, count)
+        if state == READY:
+            tx.wake(queue, count)
+
+
+def get(tx: Tx, ids: Sequence[str]) -> list[Job | None]:
+    sql = f"SELECT {JOB_COLUMNS} FROM jobs WHERE id IN (SELECT value FROM json_each(?))"
+    found = {row[1]: job(row) for row in tx.all(sql, (ids_json(ids),))}
+    return [found.get(id) for id in ids]
+
+
+def job(row: Sequence[Any]) -> Job:
+    """The record of a row of JOB_COLUMNS."""
+    (
+        _, id, task, version, queue, priority, state, payload, meta, run, epoch, attempt, crashes, snoozes, max_crashes,
+        cancel, worker, reason, fingerprint, enqueued_at, due_at, expires_at, started_at, finished_at, result, error,
+        progress,
+    ) = row  # fmt: skip
+    return Job(
+        id=id, task=task, version=version, queue=queue, priority=priority, state=STATES[state],
+        payload=payload.encode(), meta=meta.encode(), run=run, epoch=epoch, attempt=attempt, crashes=crashes,
+        snoozes=snoozes, max_crashes=max_crashes, cancel_requested=bool(cancel), worker=worker, reason=reason,
+        fingerprint=fingerprint,
+        enqueued_at=enqueued_at, due_at=due_at, expires_at=expires_at, started_at=started_at, finished_at=finished_at,
+        result=to_bytes(result), error=to_bytes(error), progress=to_bytes(progress),
+    )  # fmt: skip

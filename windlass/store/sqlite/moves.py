@@ -1,0 +1,47 @@
+"""The store's own moves of jobs, and telling whoever watches them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from windlass.core.job import Finished
+from windlass.store.base import INLINE_MAX
+from windlass.store.sqlite.codes import STATES, to_bytes
+from windlass.store.sqlite.tx import Tx, Values, decode, encode
+
+
+def shift(tx: Tx, rows: Iterable[Values]) -> None:
+    """Move jobs that are known to be where they should be: see `shift` in steps.sql for a row."""
+    rows = list(rows)
+    if rows:
+        tx.run(
+            "INSERT INTO shift VALUES (?, ?, ?, ?, ?)",
+            (tx.now, tx.take_ranks(len(rows)), tx.memo.done, tx.memo.failed, encode(rows).decode()),
+        )
+        if tx.value("SELECT 1 FROM moved WHERE watched = 1 AND goes > 3 LIMIT 1"):
+            tell_watchers(tx)
+
+
+def tell_watchers(tx: Tx) -> None:
+    """Tell the watchers of the jobs in `moved` that have ended, and forget the watches.
+
+    A bucket of few may have dropped a job already, so its outcome is read from `moved`; only an older error, which the
+    move did not bring along, is looked up.
+    """
+    told: list[Any] = decode(tx.value(
+        "SELECT json_group_array(json_array(w.name, m.id, m.goes, m.result, coalesce(m.error, j.error), m.reason) "
+        "ORDER BY m.i) "
+        "FROM moved AS m JOIN watches AS w ON w.job = m.job LEFT JOIN jobs AS j ON j.n = m.job "
+        "WHERE m.watched = 1 AND m.goes > 3"
+    ))  # fmt: skip
+    for name, id, state, result, error, reason in told:
+        tx.tell(name, finished(id, state, result, error, reason or ""))
+    tx.run("DELETE FROM watches WHERE job IN (SELECT job FROM moved WHERE watched = 1 AND goes > 3)")
+
+
+def finished(id: str, state: int, result: str | None, error: str | None, reason: str) -> Finished:
+    outcome, failure = to_bytes(result), to_bytes(error)
+    if len(outcome or b"") + len(failure or b"") > INLINE_MAX:
+        return Finished(id, STATES[state], reason=reason, inline=False)
+    return Finished(id, STATES[state], outcome, failure, reason)

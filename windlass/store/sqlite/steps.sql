@@ -1,0 +1,187 @@
+-- Stored procedures, in the one form SQLite has them: a temporary view whose INSTEAD OF trigger is the body. The inserted
+-- row is the argument list.
+--
+-- Why: the driver gives up Python's lock at every step of every statement and must win it back from a busy event loop,
+-- which can take milliseconds. A procedure is one step, whatever it does and to however many jobs. Batches come as one
+-- JSON text. Being temporary, procedures belong to the connection: the file carries no code that could be out of date.
+
+-- Jobs that change state in the current step, with what is written about them. Filled by `settle` and `shift`.
+CREATE TEMP TABLE moved (
+    i INTEGER PRIMARY KEY,
+    job INTEGER NOT NULL UNIQUE,
+    id TEXT, task TEXT, queue TEXT,
+    was INTEGER, goes INTEGER, hold INTEGER, place INTEGER, due INTEGER,
+    attempt INTEGER, snoozes INTEGER, crashes INTEGER, max_crashes INTEGER,
+    event TEXT, delay INTEGER, reason TEXT, result TEXT, error TEXT, fingerprint TEXT,
+    keep TEXT,                                  -- name of the bucket it is filed in; NULL while it has not ended
+    watched INTEGER
+);
+CREATE TEMP TABLE erased (job INTEGER PRIMARY KEY, queue TEXT, state INTEGER, bucket INTEGER, logged INTEGER);
+CREATE TEMP TABLE cuts (bucket INTEGER PRIMARY KEY, place INTEGER);
+
+-- settle(worker, now, ranks, done, failed, moves)
+--   worker       workers.n of the claims' holder
+--   now, ranks   the transaction's instant, and the first free rank
+--   done, failed prefixes of the default buckets; the queue's name completes them
+--   moves        [[id, run, epoch, seq, to, event, delay, attempt, snoozes, yields, result, error, reason, fingerprint,
+--                  keep_done, keep_failed], …], shorter where the tail is empty
+-- Applies the moves whose fence holds and leaves them in `moved`, numbered as in the argument.
+CREATE TEMP VIEW settle (worker, now, ranks, done, failed, moves) AS SELECT NULL, NULL, NULL, NULL, NULL, NULL;
+CREATE TEMP TRIGGER settle_body INSTEAD OF INSERT ON settle BEGIN
+    DELETE FROM moved;
+    INSERT OR IGNORE INTO moved
+    SELECT
+        i, n, id, task, queue, 3, goes, CASE WHEN goes = 2 THEN 2 * (crashes > 0 AND crashes = max_crashes - 1) ELSE 0 END,
+        CASE WHEN goes > 3 THEN NEW.ranks + i
+             WHEN goes = 2 AND event <> 'released' THEN ((9 - priority) << 56) + NEW.ranks + i
+             ELSE place END,
+        CASE WHEN goes = 1 THEN NEW.now + delay ELSE 0 END,
+        attempt, snoozes, crashes, max_crashes, event, CASE WHEN event IN ('retried', 'snoozed') THEN delay END,
+        reason, result, error, fingerprint,
+        CASE WHEN goes = 5 THEN coalesce(move_failed, keep_failed, NEW.failed || queue)
+             WHEN goes > 3 THEN coalesce(move_done, keep_done, NEW.done || queue) END,
+        watched
+    FROM (
+        SELECT
+            m.key AS i, j.n, j.id, j.task, j.queue, j.place, j.priority, j.crashes, j.max_crashes, j.watched,
+            j.keep_done, j.keep_failed,
+            iif(m.value ->> 9 AND j.cancel, 6, m.value ->> 4) AS goes,
+            iif(m.value ->> 9 AND j.cancel, 'cancelled', m.value ->> 5) AS event,
+            iif(m.value ->> 9 AND j.cancel, j.reason, m.value ->> 12) AS reason,
+            m.value ->> 6 AS delay, m.value ->> 7 AS attempt, m.value ->> 8 AS snoozes,
+            m.value ->> 10 AS result, m.value ->> 11 AS error, m.value ->> 13 AS fingerprint,
+            iif(m.value ->> 9, NULL, nullif(m.value ->> 14, '')) AS move_done,
+            nullif(m.value ->> 15, '') AS move_failed
+        FROM json_each(NEW.moves) AS m CROSS JOIN jobs AS j ON j.id = m.value ->> 0
+        WHERE j.state = 3 AND j.worker = NEW.worker
+            AND j.run = m.value ->> 1 AND j.epoch = m.value ->> 2 AND j.seq = m.value ->> 3
+    );
+    INSERT INTO apply VALUES (NEW.now);
+END;
+
+-- shift(now, ranks, done, failed, rows): the store's own moves, of jobs that are known to be where they should be.
+--   rows  [[n, to, due, stays, reason, error, fingerprint, crashes, max_crashes], …]
+--         stays: keeps its place in the ready order; error NULL: keeps the error it has
+CREATE TEMP VIEW shift (now, ranks, done, failed, rows) AS SELECT NULL, NULL, NULL, NULL, NULL;
+CREATE TEMP TRIGGER shift_body INSTEAD OF INSERT ON shift BEGIN
+    DELETE FROM moved;
+    INSERT INTO moved
+    SELECT
+        i, n, id, task, queue, state, goes,
+        CASE WHEN goes = 2 THEN 2 * (crashes > 0 AND crashes = max_crashes - 1) ELSE 0 END,
+        CASE WHEN goes > 3 THEN NEW.ranks + i
+             WHEN goes = 2 AND NOT (stays AND place > 0) THEN ((9 - priority) << 56) + NEW.ranks + i
+             ELSE place END,
+        due, attempt, snoozes, crashes, max_crashes, NULL, NULL, reason, NULL, error, fingerprint,
+        CASE WHEN goes = 5 THEN coalesce(keep_failed, NEW.failed || queue)
+             WHEN goes > 3 THEN coalesce(keep_done, NEW.done || queue) END,
+        watched
+    FROM (
+        SELECT
+            r.key AS i, j.n, j.id, j.task, j.queue, j.state, j.place, j.priority, j.attempt, j.snoozes, j.watched,
+            j.keep_done, j.keep_failed,
+            r.value ->> 1 AS goes, r.value ->> 2 AS due, r.value ->> 3 AS stays, r.value ->> 4 AS reason,
+            r.value ->> 5 AS error, r.value ->> 6 AS fingerprint, r.value ->> 7 AS crashes, r.value ->> 8 AS max_crashes
+        FROM json_each(NEW.rows) AS r CROSS JOIN jobs AS j ON j.n = r.value ->> 0
+    );
+    INSERT INTO apply VALUES (NEW.now);
+END;
+
+-- apply(now): writes `moved` into the jobs, keeps the counts, files and prunes what has ended.
+CREATE TEMP VIEW apply (now) AS SELECT NULL;
+CREATE TEMP TRIGGER apply_body INSTEAD OF INSERT ON apply BEGIN
+    INSERT OR IGNORE INTO buckets (name, most, age, size)
+    SELECT DISTINCT keep, CAST(keep AS INTEGER), CAST(substr(keep, instr(keep, '|') + 1) AS INTEGER), 0
+    FROM moved WHERE keep IS NOT NULL;
+    UPDATE jobs SET
+        state = m.goes, hold = m.hold, place = m.place, worker = 0,
+        due_at = iif(m.goes > 3, jobs.due_at, m.due),
+        attempt = m.attempt, snoozes = m.snoozes, crashes = m.crashes, max_crashes = m.max_crashes,
+        cancel = iif(m.goes > 3, 0, cancel), watched = iif(m.goes > 3, 0, jobs.watched),
+        finished_at = iif(m.goes > 3, NEW.now, finished_at), bucket = iif(m.goes > 3, m.bucket, 0),
+        reason = iif(m.goes > 3, coalesce(m.reason, ''), jobs.reason),
+        result = iif(m.goes > 3, m.result, jobs.result),
+        fingerprint = iif(m.error IS NULL, jobs.fingerprint, coalesce(m.fingerprint, '')),
+        error = coalesce(m.error, jobs.error)
+    FROM (SELECT moved.*, buckets.n AS bucket FROM moved LEFT JOIN buckets ON buckets.name = moved.keep) AS m
+    WHERE jobs.n = m.job;
+    INSERT INTO counts SELECT queue, was, -count(*) FROM moved WHERE true GROUP BY queue, was
+        ON CONFLICT DO UPDATE SET jobs = jobs + excluded.jobs;
+    INSERT INTO counts SELECT queue, goes, count(*) FROM moved WHERE true GROUP BY queue, goes
+        ON CONFLICT DO UPDATE SET jobs = jobs + excluded.jobs;
+    UPDATE buckets SET size = size + m.more
+    FROM (SELECT keep, count(*) AS more FROM moved WHERE keep IS NOT NULL GROUP BY keep) AS m
+    WHERE name = m.keep;
+    INSERT INTO prune
+    SELECT NEW.now, n, iif(most < 0, 0, size - most), age, 1000 FROM buckets
+    WHERE name IN (SELECT DISTINCT keep FROM moved);
+END;
+
+-- prune(now, bucket, excess, age, bound): drops what is beyond a bucket's count (all of it) and past its age (up to
+-- bound).
+--   excess  by how many jobs the bucket is over its count; 0 or less for none
+--   age     its limit in milliseconds, -1 for none
+CREATE TEMP VIEW prune (now, bucket, excess, age, bound) AS SELECT NULL, NULL, NULL, NULL, NULL;
+CREATE TEMP TRIGGER prune_body INSTEAD OF INSERT ON prune BEGIN
+    DELETE FROM cuts;
+    INSERT INTO cuts SELECT NEW.bucket, max(
+        coalesce(iif(NEW.excess > 0, (
+            SELECT place FROM jobs WHERE bucket = NEW.bucket AND bucket > 0 ORDER BY place LIMIT 1 OFFSET NEW.excess - 1
+        )), 0),
+        -- One look at the oldest is all it costs while nothing is too old.
+        coalesce(iif(NEW.age >= 0 AND NEW.now >= NEW.age + (
+            SELECT finished_at FROM jobs WHERE bucket = NEW.bucket AND bucket > 0 ORDER BY place LIMIT 1
+        ), (
+            SELECT max(place) FROM (
+                SELECT place, finished_at FROM jobs WHERE bucket = NEW.bucket AND bucket > 0
+                ORDER BY place LIMIT NEW.bound
+            ) WHERE finished_at + NEW.age <= NEW.now
+        )), 0));
+    INSERT INTO erased
+    SELECT n, queue, state, jobs.bucket, logged
+    FROM cuts CROSS JOIN jobs ON jobs.bucket = cuts.bucket AND jobs.bucket > 0 AND jobs.place <= cuts.place
+    WHERE cuts.place > 0;
+    INSERT INTO erase SELECT 1 WHERE EXISTS (SELECT 1 FROM erased);
+END;
+
+-- erase(one): removes the jobs listed in `erased`, their logs and watches, and empties the list.
+CREATE TEMP VIEW erase (one) AS SELECT NULL;
+CREATE TEMP TRIGGER erase_body INSTEAD OF INSERT ON erase BEGIN
+    INSERT INTO counts SELECT queue, state, -count(*) FROM erased WHERE true GROUP BY queue, state
+        ON CONFLICT DO UPDATE SET jobs = jobs + excluded.jobs;
+    UPDATE buckets SET size = size - e.less
+    FROM (SELECT bucket, count(*) AS less FROM erased WHERE bucket > 0 GROUP BY bucket) AS e
+    WHERE buckets.n = e.bucket;
+    DELETE FROM logs WHERE job IN (SELECT job FROM erased WHERE logged > 0);
+    DELETE FROM watches WHERE job IN (SELECT job FROM erased WHERE bucket = 0);
+    DELETE FROM jobs WHERE n IN (SELECT job FROM erased);
+    DELETE FROM erased;
+END;
+
+-- accept(now, jobs): new jobs whose ids are known to be free.
+--   jobs  [[id, task, version, queue, priority, payload, meta, state, place, due, expires, expire_to, max_crashes,
+--           crash_delay, keep_done, keep_failed], …]
+CREATE TEMP VIEW accept (now, jobs) AS SELECT NULL, NULL;
+CREATE TEMP TRIGGER accept_body INSTEAD OF INSERT ON accept BEGIN
+    INSERT INTO jobs (
+        id, task, version, queue, priority, payload, meta, state, place, due_at, expires_at, expire_to, max_crashes,
+        crash_delay, keep_done, keep_failed, enqueued_at
+    )
+    SELECT
+        value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7,
+        value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12, value ->> 13, value ->> 14, value ->> 15,
+        NEW.now
+    FROM json_each(NEW.jobs);
+END;
+
+-- finish(now, shift, ranks, counts, news, kept): what every writing transaction ends with.
+--   counts  [[queue, state, change], …]
+--   news    groups of events, [] for none; at most `kept` entries stay
+CREATE TEMP VIEW finish (now, shift, ranks, counts, news, kept) AS SELECT NULL, NULL, NULL, NULL, NULL, NULL;
+CREATE TEMP TRIGGER finish_body INSTEAD OF INSERT ON finish BEGIN
+    UPDATE windlass SET last = NEW.now, shift = NEW.shift, ranks = NEW.ranks;
+    INSERT INTO counts SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(NEW.counts) WHERE true
+        ON CONFLICT DO UPDATE SET jobs = jobs + excluded.jobs;
+    INSERT INTO events (at, groups) SELECT NEW.now, NEW.news WHERE NEW.news <> '[]';
+    DELETE FROM events WHERE NEW.news <> '[]' AND seq <= (SELECT max(seq) FROM events) - NEW.kept;
+END;

@@ -1,0 +1,185 @@
+"""The engine's calls: each is an operation handed to the database thread. The operations are in the modules beside."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+import apsw
+import msgspec
+
+from windlass.core.event import Entry, Group
+from windlass.core.job import Job, LogLine, NewJob
+from windlass.core.lifecycle import Transition
+from windlass.errors import StoreError
+from windlass.store.base import (
+    MAX_BATCH,
+    Answer,
+    BeatReply,
+    Change,
+    ChangeReply,
+    Clock,
+    Deliver,
+    ExchangeReply,
+    Note,
+    Page,
+    Presence,
+    Query,
+    QueueInfo,
+    StoreInfo,
+    StoreSettings,
+    SweepReply,
+    Want,
+    WatchReply,
+    WorkerInfo,
+)  # fmt: skip
+from windlass.store.sqlite import changes, claim, find, sweeps, watches, workers
+from windlass.store.sqlite import jobs as records
+from windlass.store.sqlite.connection import SCHEMA
+from windlass.store.sqlite.mailbox import Mailbox
+from windlass.store.sqlite.place import parse_url
+from windlass.store.sqlite.thread import Database, Kind
+from windlass.store.sqlite.tx import Tx
+
+READ, RELAXED, DURABLE = Kind.READ, Kind.RELAXED, Kind.DURABLE
+
+_groups = msgspec.json.Decoder(list[Group]).decode
+
+PROMISES = {
+    "full": "an accepted job survives a power cut (synchronous=FULL)",
+    "normal": "an accepted job survives the death of every process; a power cut may undo the last moments "
+    "(synchronous=NORMAL)",
+}
+
+
+def host_clock() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class SQLiteStore:
+    """Jobs in one local file. For the form of the URL see ``place.parse_url``."""
+
+    def __init__(self, url: str, settings: StoreSettings, clock: Clock = host_clock) -> None:
+        self.url = url
+        self.place = parse_url(url)
+        self._database = Database(self.place, settings, clock)
+        self._mail: dict[str, Mailbox] = {}
+
+    async def open(self) -> None:
+        if self._database.closed:
+            await asyncio.to_thread(self._database.start)
+
+    async def close(self) -> None:
+        if not self._database.closed:
+            for name in list(self._mail):
+                await self.unlisten(name)
+        await asyncio.to_thread(self._database.stop)
+
+    # -- the job path
+
+    async def insert(self, jobs: Sequence[NewJob]) -> list[Answer]:
+        check_batch(len(jobs))
+        return await self._database.run(DURABLE, lambda tx: records.insert(tx, jobs))
+
+    async def exchange(self, worker: str, seq: int, moves: Sequence[Transition], want: Want) -> ExchangeReply:
+        check_batch(len(moves))
+        # A claim lost in a power cut loses nothing, since the worker is gone too; a settle must stay.
+        kind = DURABLE if moves else RELAXED
+        return await self._database.run(kind, lambda tx: claim.exchange(tx, worker, seq, moves, want))
+
+    async def beat(self, presence: Presence, acked_seq: int, held: Sequence[str]) -> BeatReply:
+        return await self._database.run(RELAXED, lambda tx: workers.beat(tx, presence, acked_seq, held))
+
+    async def leave(self, worker: str, crashed: bool = False) -> None:
+        await self._database.run(DURABLE, lambda tx: workers.leave(tx, worker, crashed))
+
+    async def note(self, worker: str, notes: Sequence[Note]) -> list[str]:
+        return await self._database.run(RELAXED, lambda tx: workers.note(tx, worker, notes))
+
+    async def sweep(self, limit: int = MAX_BATCH) -> SweepReply:
+        return await self._database.run(DURABLE, lambda tx: sweeps.sweep(tx, limit))
+
+    async def change(
+        self, change: Change, ids: Sequence[str] = (), query: Query | None = None, limit: int = MAX_BATCH
+    ) -> ChangeReply:
+        check_batch(len(ids))
+        bound = min(limit, MAX_BATCH)
+        return await self._database.run(DURABLE, lambda tx: changes.change(tx, change, ids, query, bound))
+
+    # -- waiting
+
+    async def watch(self, client: str, ids: Sequence[str]) -> WatchReply:
+        return await self._database.run(RELAXED, lambda tx: watches.watch(tx, client, ids))
+
+    async def unwatch(self, client: str, ids: Sequence[str] | None = None) -> None:
+        await self._database.run(RELAXED, lambda tx: watches.unwatch(tx, client, ids))
+
+    async def listen(self, name: str, deliver: Deliver) -> None:
+        if name in self._mail:
+            self._mail[name].deliver = deliver
+            return
+        box = self._mail[name] = Mailbox(deliver)
+        await self._database.run(RELAXED, lambda tx: watches.register(tx, name, box.path))
+
+    async def unlisten(self, name: str) -> None:
+        box = self._mail.pop(name, None)
+        if box is not None:
+            box.close()
+            await self._database.run(RELAXED, lambda tx: watches.unregister(tx, name, box.path))
+
+    # -- reading
+
+    async def get(self, ids: Sequence[str]) -> list[Job | None]:
+        return await self._database.run(READ, lambda tx: records.get(tx, ids))
+
+    async def find(self, query: Query) -> Page:
+        return await self._database.run(READ, lambda tx: find.find(tx, query))
+
+    async def logs(self, id: str, after: int = -1, limit: int = MAX_BATCH) -> list[LogLine]:
+        def read(tx: Tx) -> list[LogLine]:
+            sql = "SELECT i, at, level, text FROM logs WHERE job = (SELECT n FROM jobs WHERE id = ?) AND i > ? LIMIT ?"
+            return [LogLine(*row) for row in tx.all(sql, (id, after, limit))]
+
+        return await self._database.run(READ, read)
+
+    async def events(self, after: int, limit: int = 100) -> list[Entry]:
+        def read(tx: Tx) -> list[Entry]:
+            newest = "SELECT seq, at, groups FROM events ORDER BY seq DESC LIMIT 1"
+            behind = "SELECT seq, at, groups FROM events WHERE seq > ? ORDER BY seq LIMIT ?"
+            rows = tx.all(newest) if after < 0 else tx.all(behind, (after, limit))
+            return [Entry(seq, at, _groups(groups)) for seq, at, groups in rows]
+
+        return await self._database.run(READ, read)
+
+    async def queues(self) -> list[QueueInfo]:
+        return await self._database.run(READ, find.queues)
+
+    async def workers(self) -> list[WorkerInfo]:
+        return await self._database.run(READ, workers.workers)
+
+    async def info(self) -> StoreInfo:
+        details = await self._database.run(READ, details_of)
+        full = self.place.durability == "full"
+        warnings = [] if full else ["a power cut may undo the last moments (durability=normal)"]
+        return StoreInfo(
+            engine="sqlite", version=apsw.sqlite_lib_version(), durability=PROMISES[self.place.durability],
+            location=str(self.place.path), warnings=warnings, details=details,
+        )  # fmt: skip
+
+
+def details_of(tx: Tx) -> dict[str, str]:
+    pages, size = tx.one("SELECT page_count, page_size FROM pragma_page_count, pragma_page_size")
+    return {
+        "schema": str(SCHEMA),
+        "journal": str(tx.value("PRAGMA journal_mode")),
+        "synchronous": str(tx.value("PRAGMA synchronous")),
+        "size": f"{pages * size} bytes",
+        "jobs": str(tx.value("SELECT coalesce(sum(jobs), 0) FROM counts")),
+        "driver": f"apsw {apsw.apsw_version()}",
+    }
+
+
+def check_batch(size: int) -> None:
+    if size > MAX_BATCH:
+        raise StoreError(f"{size} jobs in one call; at most {MAX_BATCH} are allowed")

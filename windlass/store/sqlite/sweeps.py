@@ -1,0 +1,137 @@
+"""Sweeping: what has become due, expired, orphaned, undeclared or too old. Every step is bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from windlass.core import lifecycle
+from windlass.core.event import Row as EventRow
+from windlass.store.base import SweepReply
+from windlass.store.sqlite.codes import FAILED
+from windlass.store.sqlite.expiry import expire, promote
+from windlass.store.sqlite.mailbox import nobody_there
+from windlass.store.sqlite.moves import shift
+from windlass.store.sqlite.recovery import bury
+from windlass.store.sqlite.tx import Tx, encode
+
+MAILBOX_PROBES = 50
+"""Mailboxes looked at in one sweep for leftovers of dead clients."""
+
+
+def sweep(tx: Tx, limit: int) -> SweepReply:
+    reply = SweepReply(dead_workers=[])
+    reply.expired = expire(tx, limit)
+    left = limit - reply.expired
+    promoted = promote(tx, left)
+    for queue, count in promoted.items():
+        tx.wake(queue, count)
+    reply.promoted = promoted.total()
+    left -= reply.promoted
+    left -= reap(tx, left, reply)
+    reply.parked = park(tx, left)
+    left -= reply.parked
+    reply.pruned = prune(tx, left)
+    left -= reply.pruned
+    forget_mailboxes(tx)
+    reply.more = left <= 0
+    reply.next_check = next_check(tx)
+    return reply
+
+
+def reap(tx: Tx, limit: int, reply: SweepReply) -> int:
+    """Recover the jobs of dead workers, a bounded number at a time."""
+    done = 0
+    for n, id, mark in dead_workers(tx):
+        if done >= limit:
+            break
+        tx.run("UPDATE workers SET dead = 1 WHERE n = ?", (n,))
+        reply.dead_workers.append(id)
+        states = bury(tx, n, id, mark, True, limit - done)
+        reply.quarantined += states.count(FAILED)
+        reply.recovered += len(states) - states.count(FAILED)
+        done += len(states)
+    return done
+
+
+def dead_workers(tx: Tx) -> list[tuple[int, str, int]]:
+    """Those whose lease is over, and those whose mailbox proves that their process is gone.
+
+    The proof is asked for only when a worker is late, a third of its lease after its last beat.
+    """
+    rows = tx.all(
+        "SELECT w.n, w.id, w.mark, w.dead OR w.lease_until <= ?1, m.path FROM workers AS w "
+        "LEFT JOIN mailboxes AS m ON m.name = w.id "
+        "WHERE w.dead OR w.lease_until <= ?1 OR w.beat_at + w.lease / 3 < ?1 ORDER BY w.n", (tx.now,)
+    )  # fmt: skip
+    return [(n, id, mark) for n, id, mark, dead, path in rows if dead or (path and nobody_there(path))]
+
+
+def park(tx: Tx, limit: int) -> int:
+    """Dead-letter what no live worker has declared for long enough."""
+    before = tx.now - tx.settings.unknown_after
+    stale = tx.all(
+        "SELECT queue, task, version, min(aside_at) FROM jobs INDEXED BY jobs_stale "
+        "WHERE state = 2 AND hold = 1 AND aside_at <= ? GROUP BY queue, task, version", (before,)
+    )  # fmt: skip
+    if not stale:
+        return 0
+    live = tx.all("SELECT n, mark FROM workers WHERE dead = 0 AND lease_until > ?", (tx.now,))
+    skills = [tx.skills(n, mark) for n, mark in live]
+    parked: list[EventRow] = []
+    for queue, task, version, _ in stale:
+        if any(queue in known.queues and known.takes(queue, task, version) for known in skills):
+            continue
+        rows = tx.all(
+            "SELECT n, id, crashes, max_crashes, aside_at FROM jobs WHERE state = 2 AND hold = 1 AND queue = ? "
+            "AND task = ? AND version = ? AND aside_at <= ? ORDER BY place LIMIT ?",
+            (queue, task, version, before, limit - len(parked)),
+        )
+        shift(tx, (_parked_row(tx, task, version, row) for row in rows))
+        parked += [[id, task, queue, {"reason": lifecycle.UNKNOWN}] for _, id, _, _, _ in rows]
+    tx.record("failed", "", parked)
+    return len(parked)
+
+
+def _parked_row(tx: Tx, task: str, version: int, row: Sequence[Any]) -> list[Any]:
+    n, _, crashes, most, aside_at = row
+    error = lifecycle.unknown_error(task, version, tx.now - aside_at).decode()
+    return [n, FAILED, 0, 0, lifecycle.UNKNOWN, error, "unknown-task", crashes, most]
+
+
+def prune(tx: Tx, limit: int) -> int:
+    """Drop what is past its bucket's age, bucket by bucket."""
+    old = tx.all(
+        "SELECT n, size, age FROM buckets WHERE size > 0 AND age >= 0 AND age + (SELECT finished_at FROM jobs "
+        "WHERE bucket = buckets.n AND bucket > 0 ORDER BY place LIMIT 1) <= ?", (tx.now,)
+    )  # fmt: skip
+    pruned = 0
+    for bucket, size, age in old:
+        if pruned < limit:
+            tx.run("INSERT INTO prune VALUES (?, ?, 0, ?, ?)", (tx.now, bucket, age, limit - pruned))
+            pruned += size - tx.value("SELECT size FROM buckets WHERE n = ?", (bucket,))
+    return pruned
+
+
+def forget_mailboxes(tx: Tx) -> None:
+    """Clients that died leave a mailbox behind; look at a few at random."""
+    gone = [
+        (name, path)
+        for name, path in tx.all("SELECT name, path FROM mailboxes ORDER BY random() LIMIT ?", (MAILBOX_PROBES,))
+        if nobody_there(path)
+    ]
+    if gone:
+        names = encode([name for name, _ in gone]).decode()
+        tx.run("DELETE FROM watches WHERE name IN (SELECT value FROM json_each(?))", (names,))
+        tx.run("DELETE FROM mailboxes WHERE name IN (SELECT value FROM json_each(?))", (names,))
+
+
+def next_check(tx: Tx) -> int:
+    """When a sweep may next have something to do, in milliseconds from now."""
+    times = tx.one(
+        "SELECT (SELECT min(lease_until) FROM workers), "
+        "(SELECT min(expires_at) FROM jobs WHERE expires_at > 0 AND state < 3), "
+        "(SELECT min(aside_at) + ? FROM jobs WHERE state = 2 AND hold = 1)", (tx.settings.unknown_after,)
+    )  # fmt: skip
+    known = [time for time in times if time is not None]
+    return max(0, min(known) - tx.now) if known else -1

@@ -1,0 +1,345 @@
+"""The database thread: the only user of a store's connection. It takes all that is pending and makes it one commit.
+
+Group commit is why a busy store is faster, not slower: operations that arrive while a commit is on its way share the
+next one. Each operation still succeeds or fails alone. The thread knows transactions, not jobs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import queue
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Any, TypeVar
+
+import apsw
+
+from windlass.errors import StoreClosed, StoreError, StoreUnavailable
+from windlass.store.base import Clock, StoreSettings
+from windlass.store.sqlite.connection import BROKEN, connect, mapped, patiently
+from windlass.store.sqlite.mailbox import Outbox
+from windlass.store.sqlite.place import Place, check_place
+from windlass.store.sqlite.tx import Memo, Tx, ids_json
+
+T = TypeVar("T")
+
+GROUP = 64
+"""Operations in one transaction at most, so that none waits for ever."""
+
+CHECKPOINT_PAGES = 2_000
+"""From this length on the log is copied back into the file; longer logs mean fewer, larger copies."""
+
+RESTART_PAGES = 20_000
+"""From this length on writers are held up for the copy: under constant load of several it would never finish."""
+
+RETRY_SENDING = 0.005
+FORK_PATIENCE = 10.0
+
+
+class Kind(IntEnum):
+    """What an operation needs. RELAXED writes without waiting for the disk: what it writes may be undone by a power cut
+    without harm, since whom it concerns is gone then as well."""
+
+    READ = 0
+    RELAXED = 1
+    DURABLE = 2
+
+
+class Op:
+    """A function to be run in a transaction, and who waits for it."""
+
+    __slots__ = ("answer", "error", "future", "kind", "loop", "work")
+
+    def __init__(self, kind: Kind, work: Callable[[Tx], Any], loop: asyncio.AbstractEventLoop | None) -> None:
+        self.kind, self.work, self.loop = kind, work, loop
+        self.future: asyncio.Future[Any] | None = loop.create_future() if loop else None
+        self.answer: Any = None
+        self.error: Exception | None = None
+
+
+class Database:
+    """A connection with its thread. ``run`` is called on event loops, everything with an underscore on the thread."""
+
+    def __init__(self, place: Place, settings: StoreSettings, clock: Clock) -> None:
+        self.place, self.clock, self.memo = place, clock, Memo(settings)
+        self.commits = 0
+        self._ops: queue.SimpleQueue[Op | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._db: apsw.Connection | None = None
+        self._outbox: Outbox | None = None
+        self._thread: threading.Thread | None = None
+        self._synchronous = -1
+        self._log_pages = 0
+        self.closed = True
+
+    # -- on event loops
+
+    def start(self) -> None:
+        """Open the file and start the thread. Raises what is wrong with the file."""
+        check_place(self.place.path)
+        with self._lock:
+            self._connection()
+        self._outbox = Outbox()
+        self.closed = False
+        self._thread = threading.Thread(target=self._serve, name="windlass-sqlite", daemon=True)
+        self._thread.start()
+        _living.add(self)
+
+    async def run(self, kind: Kind, work: Callable[[Tx], T]) -> T:
+        if self.closed:
+            raise StoreClosed()
+        op = Op(kind, work, asyncio.get_running_loop())
+        self._ops.put(op)
+        assert op.future is not None
+        answer: T = await op.future
+        return answer
+
+    def stop(self) -> None:
+        """Finish what is pending, close the file, end the thread. Blocks for as long as that takes."""
+        self.closed = True
+        _living.discard(self)
+        if self._thread is not None:
+            self._ops.put(None)
+            self._thread.join()
+            self._thread = None
+
+    # -- on the thread
+
+    def _serve(self) -> None:
+        while True:
+            batch, last = self._take()
+            if batch:
+                with self._lock:
+                    self._group(batch)
+                    self._checkpoint()
+            if last:
+                break
+        with self._lock:
+            self._disconnect()
+        if self._outbox is not None:
+            self._outbox.again()
+            self._outbox.close()
+
+    def _take(self) -> tuple[list[Op], bool]:
+        """Everything pending, at least one; True with it when there is nothing to come."""
+        outbox = self._outbox
+        assert outbox is not None
+        try:
+            op = self._ops.get(timeout=RETRY_SENDING if outbox.pending else None)
+        except queue.Empty:
+            outbox.again()
+            return [], False
+        batch: list[Op] = []
+        while op is not None:
+            batch.append(op)
+            if len(batch) == GROUP:
+                break
+            try:
+                op = self._ops.get_nowait()
+            except queue.Empty:
+                break
+        return batch, op is None
+
+    def _group(self, batch: list[Op]) -> None:
+        """All of a batch in one transaction; if that fails, each in its own, so that one cannot harm the others."""
+        batch = [op for op in batch if op.future is None or not op.future.cancelled()]
+        error = self._attempt(batch) if batch else None
+        if error is not None and len(batch) > 1:
+            for op in batch:
+                op.error = self._attempt([op])
+                _resolve([op])
+            return
+        for op in batch:
+            op.error = op.error or error
+        _resolve(batch)
+
+    def _attempt(self, batch: list[Op]) -> Exception | None:
+        """One transaction over the batch, and after its commit the mail. The error that undid it, if one did."""
+        kind = max(op.kind for op in batch)
+        try:
+            tx = self._transact(kind, batch)
+            if kind and tx.mail:
+                self._send(tx)
+        except Exception as error:
+            self._undo(error)
+            return mapped(error, self.place.path)
+        return None
+
+    def _transact(self, kind: Kind, batch: list[Op]) -> Tx:
+        db = self._connection()
+        if not kind:
+            # A look at one moment, also when it takes several statements.
+            db.execute("BEGIN")
+        else:
+            self._sync(db, kind)
+            patiently(lambda: db.execute("BEGIN IMMEDIATE"), time.monotonic() + self.place.timeout)
+        tx = Tx(db, self.memo, self.clock())
+        if kind:
+            tx.extend_leases()
+        for op in batch:
+            op.error = None
+            try:
+                op.answer = op.work(tx)
+            except StoreError as error:  # refused before anything was written
+                op.error = error
+        if kind:
+            tx.finish()
+            self._addresses(tx)
+        db.execute("COMMIT")
+        self.commits += 1
+        return tx
+
+    def _sync(self, db: apsw.Connection, kind: Kind) -> None:
+        """Wait for the disk at commit, or not. SQLite takes this outside of transactions only."""
+        wanted = 2 if kind is Kind.DURABLE and self.place.durability == "full" else 1
+        if wanted != self._synchronous:
+            db.execute("PRAGMA synchronous = FULL" if wanted == 2 else "PRAGMA synchronous = NORMAL")
+            self._synchronous = wanted
+
+    def _undo(self, error: Exception) -> None:
+        db = self._db
+        if db is None:
+            return
+        try:
+            if not db.get_autocommit():
+                db.execute("ROLLBACK")
+        except apsw.Error:
+            self._disconnect()
+        if isinstance(error, BROKEN):
+            self._disconnect()
+
+    def _connection(self) -> apsw.Connection:
+        if self._db is None:
+            self._db = connect(self.place.path, self.place.timeout, self.clock)
+            self._db.set_wal_hook(self._committed)
+            self._synchronous = -1
+        return self._db
+
+    def _committed(self, db: apsw.Connection, name: str, pages: int) -> int:
+        self._log_pages = pages
+        return 0
+
+    def _disconnect(self) -> None:
+        db, self._db = self._db, None
+        if db is not None:
+            try:
+                db.close()
+            except apsw.Error:
+                _abandoned.append(db)
+
+    def _checkpoint(self) -> None:
+        """Keep the log short, after the callers have been answered."""
+        pages, self._log_pages = self._log_pages, 0
+        if pages < CHECKPOINT_PAGES or self._db is None:
+            return
+        mode = apsw.SQLITE_CHECKPOINT_RESTART if pages > RESTART_PAGES else apsw.SQLITE_CHECKPOINT_PASSIVE
+        try:
+            self._db.wal_checkpoint(mode=mode)
+        except apsw.Error as error:  # somebody else is at it, or the disk is full: the next commit tries again
+            if isinstance(error, BROKEN):
+                self._disconnect()
+
+    # -- mail
+
+    def _addresses(self, tx: Tx) -> None:
+        """Names become paths inside the transaction, so that a name which just listened is not missed."""
+        if tx.mail:
+            sql = "SELECT name, path FROM mailboxes WHERE name IN (SELECT value FROM json_each(?))"
+            paths = dict(tx.all(sql, (ids_json(tx.mail),)))
+            tx.mail = {paths[name]: items for name, items in tx.mail.items() if name in paths}
+
+    def _send(self, tx: Tx) -> None:
+        outbox = self._outbox
+        assert outbox is not None
+        for path, items in tx.mail.items():
+            outbox.post(path, items)
+        if outbox.gone:
+            paths, outbox.gone = ids_json(outbox.gone), []
+            self._ops.put(Op(Kind.RELAXED, lambda later: forget_paths(later, paths), None))
+
+    # -- fork
+
+    def before_fork(self) -> None:
+        """Close the file: SQLite's own bookkeeping of locks must not be copied into a child with a connection in it."""
+        if self._lock.acquire(timeout=FORK_PATIENCE):
+            self._disconnect()
+
+    def after_fork_in_parent(self) -> None:
+        if self._lock.locked():
+            self._lock.release()
+
+    def after_fork_in_child(self) -> None:
+        """The thread stayed in the parent. What was not closed in time is kept, never closed: it is the parent's."""
+        self.closed, self._thread = True, None
+        if self._db is not None:
+            _abandoned.append(self._db)
+            self._db = None
+        if self._outbox is not None:
+            self._outbox.close()
+
+
+def forget_paths(tx: Tx, paths: str) -> None:
+    """Forget mailboxes nobody reads any more, and what they watched."""
+    names = ids_json(name for (name,) in tx.all(
+        "SELECT name FROM mailboxes WHERE path IN (SELECT value FROM json_each(?))", (paths,)
+    ))  # fmt: skip
+    tx.run("DELETE FROM watches WHERE name IN (SELECT value FROM json_each(?))", (names,))
+    tx.run("DELETE FROM mailboxes WHERE name IN (SELECT value FROM json_each(?))", (names,))
+
+
+def _resolve(batch: list[Op]) -> None:
+    """Answer everyone, with one call per event loop."""
+    loops: dict[asyncio.AbstractEventLoop, list[Op]] = {}
+    for op in batch:
+        if op.loop is not None:
+            loops.setdefault(op.loop, []).append(op)
+    for loop, ops in loops.items():
+        try:
+            loop.call_soon_threadsafe(_answer, ops)
+        except RuntimeError:  # the loop was closed with calls under way: nobody is left to be told
+            continue
+
+
+def _answer(ops: list[Op]) -> None:
+    for op in ops:
+        future = op.future
+        if future is None or future.done():
+            continue
+        if op.error is not None:
+            future.set_exception(op.error)
+        else:
+            future.set_result(op.answer)
+
+
+_living: weakref.WeakSet[Database] = weakref.WeakSet()
+_forking: list[Database] = []
+_abandoned: list[apsw.Connection] = []
+
+
+def _before_fork() -> None:
+    _forking[:] = list(_living)
+    for database in _forking:
+        database.before_fork()
+
+
+def _after_fork_in_parent() -> None:
+    while _forking:
+        _forking.pop().after_fork_in_parent()
+
+
+def _after_fork_in_child() -> None:
+    while _forking:
+        _forking.pop().after_fork_in_child()
+    _living.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child
+    )
+
+__all__ = ["Database", "Kind", "StoreUnavailable"]

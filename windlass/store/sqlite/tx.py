@@ -1,0 +1,165 @@
+"""One transaction as the operations see it: SQL, the instant, ranks, and what is to be sent once it is committed.
+
+Operations are plain functions ``op(tx, …)``. They check first and write afterwards: one that raises ``StoreError`` has
+written nothing. They touch no socket and no event loop.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import apsw
+import msgspec
+
+from windlass.core.event import Row as EventRow
+from windlass.core.job import Finished
+from windlass.store.base import Declared, Presence, StoreSettings
+from windlass.store.sqlite.clock import Tick, tick
+
+encode = msgspec.json.Encoder().encode
+decode = msgspec.json.decode
+
+Values = Sequence[Any]
+
+
+class Skills:
+    """What a worker said it can do, parsed once per content and not once per exchange."""
+
+    __slots__ = ("declares", "known", "open_queues", "queues", "queues_json")
+
+    def __init__(self, queues: list[str], declares: dict[str, Declared]) -> None:
+        self.queues, self.declares = queues, declares
+        self.queues_json = encode(queues).decode()
+        self.open_queues = frozenset(name[1:] for name in declares if name.startswith("*"))
+        self.known = frozenset(
+            (name, version) for name, said in declares.items() if name[0] != "*" for version in said.versions
+        )
+
+    def takes(self, queue: str, task: str, version: int) -> bool:
+        return (task, version) in self.known or queue in self.open_queues
+
+    def max_crashes(self, task: str, limit: int) -> int:
+        said = self.declares.get(task)
+        return min(limit, said.max_crashes) if said and said.max_crashes else limit
+
+
+class Memo:
+    """What outlives a transaction: the settings, and parsed declarations by content."""
+
+    def __init__(self, settings: StoreSettings) -> None:
+        self.settings = settings
+        self.done, self.failed = settings.keep.buckets("")
+        self.skills: dict[int, Skills] = {}
+
+    @staticmethod
+    def mark(presence: Presence) -> int:
+        body = encode((presence.queues, presence.declares))
+        return int.from_bytes(hashlib.blake2b(body, digest_size=7).digest())
+
+    def remember(self, mark: int, presence: Presence) -> Skills:
+        if len(self.skills) > 500:
+            self.skills.clear()
+        skills = self.skills[mark] = Skills(presence.queues, presence.declares)
+        return skills
+
+
+class Tx:
+    """A transaction, or a consistent look at the data where nothing is written."""
+
+    def __init__(self, db: apsw.Connection, memo: Memo, host: int) -> None:
+        self.db, self.memo, self.settings = db, memo, memo.settings
+        self.groups: list[Any] = []
+        self.mail: dict[str, list[Finished]] = {}
+        self._counts: Counter[tuple[str, int]] = Counter()
+        last, shift, self.ranks, shortest = self.one(
+            "SELECT last, shift, ranks, (SELECT min(lease) FROM workers) FROM windlass"
+        )
+        self.last = last
+        self.tick: Tick = tick(host, last, shift, shortest)
+        self.now = self.tick.now
+
+    # -- SQL
+
+    def run(self, sql: str, values: Values = ()) -> None:
+        self.db.execute(sql, values)
+
+    def one(self, sql: str, values: Values = ()) -> Any:
+        """The first row, or None. The statement is dropped after it: each further step would cost Python's lock."""
+        return next(iter(self.db.execute(sql, values)), None)
+
+    def value(self, sql: str, values: Values = ()) -> Any:
+        row = self.one(sql, values)
+        return None if row is None else row[0]
+
+    def all(self, sql: str, values: Values = ()) -> list[Any]:
+        return list(self.db.execute(sql, values))
+
+    # -- what every writing transaction begins and ends with
+
+    def extend_leases(self) -> None:
+        """Everyone was paused, or the clock was set: nobody may be judged dead for not beating meanwhile."""
+        if self.tick.gap:
+            self.run(
+                "UPDATE workers SET lease_until = lease_until + ?1 WHERE lease_until > ?2 AND ?1 > lease / 2.0",
+                (self.tick.gap, self.last),
+            )
+
+    def finish(self) -> None:
+        groups = [group for group in self.groups if not isinstance(group, tuple) or group[2]]
+        counts = [[queue, state, change] for (queue, state), change in self._counts.items() if change]
+        self.run(
+            "INSERT INTO finish VALUES (?, ?, ?, ?, ?, ?)",
+            (
+                self.now, self.tick.shift, self.ranks, encode(counts).decode(), encode(groups).decode(),
+                max(1, self.settings.events_kept),
+            ),
+        )  # fmt: skip
+        if groups:
+            for (name,) in self.all("SELECT name FROM mailboxes WHERE follows = 1"):
+                self.tell(name)
+
+    # -- small moves all operations are made of
+
+    def take_ranks(self, count: int) -> int:
+        """The first of ``count`` fresh ranks."""
+        first: int = self.ranks + 1
+        self.ranks += count
+        return first
+
+    def count(self, queue: str, state: int, change: int) -> None:
+        self._counts[queue, state] += change
+
+    def record(self, kind: str, worker: str, rows: list[EventRow]) -> None:
+        if rows:
+            self.groups.append((kind, worker, rows))
+
+    def tell(self, name: str, item: Finished | None = None) -> None:
+        box = self.mail.setdefault(name, [])
+        if item is not None:
+            box.append(item)
+
+    def skills(self, worker: int, mark: int) -> Skills:
+        known = self.memo.skills.get(mark)
+        if known is None:
+            body = self.value("SELECT body FROM presences WHERE worker = ?", (worker,))
+            known = self.memo.remember(mark, decode(body, type=Presence))
+        return known
+
+    def wake(self, queue: str, count: int, who: Callable[[Skills], bool] | None = None, but: int = 0) -> None:
+        """Wake as many idle workers of a queue as there are jobs; ``but`` is the worker that needs no waking."""
+        idle = self.all("SELECT n, id, mark FROM workers WHERE idle = 1 AND dead = 0 AND n <> ? ORDER BY n", (but,))
+        for n, id, mark in idle:
+            if count <= 0:
+                return
+            skills = self.skills(n, mark)
+            if queue in skills.queues and (who is None or who(skills)):
+                self.run("UPDATE workers SET idle = 0 WHERE n = ?", (n,))
+                self.tell(id)
+                count -= 1
+
+
+def ids_json(values: Iterable[object]) -> str:
+    return encode(list(values)).decode()

@@ -1,0 +1,62 @@
+"""Who waits for which job, and where they listen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from windlass.store.base import EVERY_EVENT, WatchReply
+from windlass.store.sqlite.codes import FIRST_TERMINAL
+from windlass.store.sqlite.moves import finished
+from windlass.store.sqlite.tx import Tx, ids_json
+
+
+def watch(tx: Tx, client: str, ids: Sequence[str]) -> WatchReply:
+    reply = WatchReply([], [])
+    if EVERY_EVENT in ids:
+        tx.run("UPDATE mailboxes SET follows = 1 WHERE name = ?", (client,))
+    rows = {row[1]: row for row in tx.all(
+        "SELECT n, id, state, iif(state > 3, result, NULL), iif(state > 3, error, NULL), reason FROM jobs "
+        "WHERE id IN (SELECT value FROM json_each(?))", (ids_json(ids),)
+    )}  # fmt: skip
+    waiting: list[int] = []
+    for id in ids:
+        if id == EVERY_EVENT:
+            continue
+        row = rows.get(id)
+        if row is None:
+            reply.missing.append(id)
+        elif row[2] >= FIRST_TERMINAL:
+            reply.finished.append(finished(*row[1:]))
+        else:
+            waiting.append(row[0])
+    if waiting:
+        numbers = ids_json(waiting)
+        tx.run("INSERT OR IGNORE INTO watches SELECT value, ? FROM json_each(?)", (client, numbers))
+        tx.run("UPDATE jobs SET watched = 1 WHERE n IN (SELECT value FROM json_each(?))", (numbers,))
+    return reply
+
+
+def unwatch(tx: Tx, client: str, ids: Sequence[str] | None) -> None:
+    """The jobs stay marked as watched: whoever ends them finds nobody to tell."""
+    if ids is None or EVERY_EVENT in ids:
+        tx.run("UPDATE mailboxes SET follows = 0 WHERE name = ?", (client,))
+    if ids is None:
+        tx.run("DELETE FROM watches WHERE name = ?", (client,))
+        return
+    tx.run(
+        "DELETE FROM watches WHERE name = ?1 AND job IN "
+        "(SELECT n FROM jobs WHERE id IN (SELECT value FROM json_each(?2)))", (client, ids_json(ids))
+    )  # fmt: skip
+
+
+def register(tx: Tx, name: str, path: str) -> None:
+    tx.run(
+        "INSERT INTO mailboxes (name, path) VALUES (?, ?) ON CONFLICT DO UPDATE SET path = excluded.path", (name, path)
+    )
+
+
+def unregister(tx: Tx, name: str, path: str) -> None:
+    """Forget a name, unless somebody else has taken it over meanwhile."""
+    if tx.value("SELECT 1 FROM mailboxes WHERE name = ? AND path = ?", (name, path)):
+        tx.run("DELETE FROM watches WHERE name = ?", (name,))
+        tx.run("DELETE FROM mailboxes WHERE name = ?", (name,))
