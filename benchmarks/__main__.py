@@ -22,7 +22,13 @@ def _names(text: str) -> list[str]:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Windlass beside its peers.")
     parser.add_argument("--quick", action="store_true", help="fewer rounds and jobs, about five minutes")
-    parser.add_argument("--only", type=_names, default=[], metavar="SCENARIO,...", help="name or family")
+    parser.add_argument(
+        "--only",
+        type=_names,
+        default=[],
+        metavar="SCENARIO,...",
+        help="a name or its beginning, such as drain or drain:full",
+    )
     parser.add_argument("--peers", type=_names, default=[], metavar="PEER,...", help="Windlass always runs")
     parser.add_argument("--rounds", type=int, help="override the number of rounds")
     parser.add_argument("--no-scout", action="store_true", help="measure the preset configurations only")
@@ -64,7 +70,7 @@ def main() -> int:
         print("peers:", ", ".join(peers.BY_NAME))
         return 0
     if arguments.only:
-        chosen = [one for one in chosen if one.name in arguments.only or one.family in arguments.only]
+        chosen = [one for one in chosen if any(f"{one.name}:".startswith(f"{name}:") for name in arguments.only)]
     unknown = [name for name in arguments.peers if name not in peers.BY_NAME]
     if unknown or not chosen:
         print(f"nothing to measure: unknown {unknown or arguments.only}; see --list", file=sys.stderr)

@@ -1,7 +1,7 @@
 """The values that describe a peer: its stores, its worker pools and the contenders they combine to."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 BOTH = frozenset({"full", "relaxed"})
 
@@ -62,7 +62,6 @@ class Contender:
     results: bool = True
     client: str = "sync"
     size: int = 0
-    extra: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def setting(self) -> str:

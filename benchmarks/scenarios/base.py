@@ -1,7 +1,7 @@
 """The shape of a scenario and of one trial of it."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from benchmarks.harness.envs import Environment
 from benchmarks.harness.plan import Plan, share
@@ -43,9 +43,8 @@ class Scenario:
     metrics: tuple[Metric, ...]
     groups: Callable[[], Iterable[list[Contender]]]
     measure: Callable[[Trial], Metrics]
-    keys: tuple[str, ...] = field(default=())
 
     @property
     def family(self) -> str:
-        """The part of the name before the first colon, by which `--only` selects."""
+        """The part of the name before the first colon."""
         return self.name.partition(":")[0]
