@@ -62,7 +62,9 @@ class Windlass:
             self.tz = ZoneInfo(tz)
         except (ZoneInfoNotFoundError, ValueError) as error:
             raise ConfigError(f"app {name}: unknown time zone {tz!r}; give a name such as 'Europe/Berlin'") from error
-        make_store(self.url, self.settings.for_store())  # a wrong URL fails here, not at the first call
+        if self.url == "memory://":
+            self.url = f"memory://{name}-{new_id()}"  # this app's own, shared by its loops and threads
+        self._anchor = make_store(self.url, self.settings.for_store())  # a wrong URL fails here, not at the first call
         self.tasks: dict[str, Task[Any, Any]] = {}
         self.handlers: dict[str, Handler] = {}
         self.queue_layers: dict[str, dict[str, Any]] = {}

@@ -219,6 +219,12 @@ class Hub:
                 self.tell({worker.presence.id}, None)
                 count -= 1
 
+    def wake_for_due(self, before: int, now: int) -> None:
+        """One idle worker sleeps until the next due time: when that came nearer, someone must set the alarm anew."""
+        due = self.next_due(now)
+        if due >= 0 and (before < 0 or due < before):
+            self.wake(self.due[0][2].queue, 1)
+
     def record(self, now: int, groups: list[Group]) -> None:
         """One entry in the event stream for one write."""
         groups = [group for group in groups if group[2]]

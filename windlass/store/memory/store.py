@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from weakref import WeakValueDictionary
 
 from windlass.core.event import Entry
 from windlass.core.job import Job, LogLine, NewJob, State
@@ -39,7 +40,7 @@ from windlass.store.memory import changes, claims, sweeps
 from windlass.store.memory.hub import Hub, event_row
 from windlass.store.memory.records import Row, WorkerRow
 
-_hubs: dict[str, Hub] = {}
+_hubs: WeakValueDictionary[str, Hub] = WeakValueDictionary()
 
 ACCEPTED = Answer(Accept.ACCEPTED)
 DUPLICATE = Answer(Accept.DUPLICATE)
@@ -55,7 +56,8 @@ class MemoryStore:
     def __init__(self, url: str, settings: StoreSettings, clock: Clock = host_clock) -> None:
         name = url.removeprefix("memory://").strip("/")
         self.url = url
-        self.hub = _hubs.setdefault(name, Hub(settings, clock)) if name else Hub(settings, clock)
+        hub = (_hubs.get(name) if name else None) or Hub(settings, clock)
+        self.hub = _hubs.setdefault(name, hub) if name else hub
         self._mine: set[str] = set()
 
     async def open(self) -> None:
@@ -80,7 +82,9 @@ class MemoryStore:
         with self._step() as (hub, now):
             fresh: list[Row] = []
             again: list[Row] = []
+            due_before = hub.next_due(now)
             answers = [self._insert_one(hub, job, now, fresh, again) for job in jobs]
+            hub.wake_for_due(due_before, now)
             for queue, count in Counter(row.queue for row in fresh if row.state is State.READY).items():
                 hub.wake(queue, count)
             hub.record(

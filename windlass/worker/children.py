@@ -1,0 +1,161 @@
+"""Process tasks: claims as requests to the pool, and the pool's answers as outcomes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from windlass.context import Current, Notes
+from windlass.core.failure import describe
+from windlass.core.job import Claim
+from windlass.core.lifecycle import Crashed, Failed, HandedBack, Outcome, Stopped, Succeeded
+from windlass.errors import JobFailed, WindlassError
+from windlass.worker import runner
+from windlass.worker.frames import RunRequest
+from windlass.worker.functions import function_path, function_request, load_object
+from windlass.worker.inside import here
+from windlass.worker.pool import ProcessPool
+from windlass.worker.process import ChildDied, PoolClosed
+from windlass.worker.runner import CANCELLED, LOST, SHUT_DOWN, TIMED_OUT, Run
+
+if TYPE_CHECKING:
+    from windlass.task import Task
+
+log = logging.getLogger("windlass.worker")
+
+
+class Children:
+    """The worker's side of its process pool. The pool starts with the first job that needs it."""
+
+    def __init__(self, size: int, on_message: Callable[[str, str, Any], None]) -> None:
+        self._size, self._on_message = size, on_message
+        self._pool: ProcessPool | None = None
+        self._calls = 0
+
+    async def _started(self) -> ProcessPool:
+        if self._pool is None:
+            self._pool = ProcessPool(self._size, None, "", on_message=self._on_message)
+            await self._pool.start()
+        return self._pool
+
+    async def run(self, run: Run) -> Outcome:
+        """One job in a child; its death is charged to this job alone."""
+        pool = await self._started()
+        try:
+            return (await pool.run(request_of(run))).outcome
+        except ChildDied as error:
+            return self._died(run, error)
+        except PoolClosed:
+            return HandedBack()
+        except WindlassError as error:
+            return runner.judge(run, error)
+
+    @staticmethod
+    def _died(run: Run, error: ChildDied) -> Outcome:
+        if run.stop == CANCELLED:
+            return Stopped()
+        if run.stop in (SHUT_DOWN, LOST):
+            return HandedBack()
+        if run.stop == TIMED_OUT:
+            return runner.judge(run, runner.timed_out(run))
+        return Crashed(msgspec.structs.replace(describe(error), fingerprint="child-died"), run.rules.max_crashes)
+
+    async def call(self, claim: Claim, fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """``current().in_process(fn, *args)``."""
+        pool = await self._started()
+        self._calls += 1
+        id = f"{claim.id}#{self._calls}"
+        try:
+            reply = await pool.run(function_request(id, fn, args))
+        except asyncio.CancelledError:
+            pool.kill(id, "the job that called it was stopped")
+            raise
+        if isinstance(reply.outcome, Failed):
+            error = reply.outcome.error
+            raise JobFailed(
+                f"in_process({function_path(fn)}): {error.type}: {error.message}",
+                error_type=error.type,
+                error_message=error.message,
+                traceback=error.traceback,
+            )
+        return msgspec.json.decode(reply.outcome.result or b"null") if isinstance(reply.outcome, Succeeded) else None
+
+    def soft_timeout(self, run: Run) -> None:
+        if self._pool is not None:
+            self._pool.soft_timeout(run.claim.id)
+
+    def cancel(self, run: Run) -> None:
+        if self._pool is not None and run.place == "process":
+            self._pool.cancel(run.claim.id)
+
+    def kill(self, run: Run, why: str) -> None:
+        if self._pool is not None:
+            self._pool.kill(run.claim.id, why)
+
+    async def stop(self) -> None:
+        if self._pool is not None:
+            await self._pool.stop(0)
+
+
+def request_of(run: Run) -> RunRequest:
+    claim = run.claim
+    return RunRequest(
+        id=claim.id, task=claim.task, version=claim.version, payload=claim.payload, meta=claim.meta, queue=claim.queue,
+        priority=claim.priority, run=claim.run, attempt=claim.attempt, crashes=claim.crashes, snoozes=claim.snoozes,
+        enqueued_at=claim.enqueued_at, function=function_path(run.app.tasks[claim.task].fn),
+    )  # fmt: skip
+
+
+# -- the child's side
+
+
+class PipeNotes:
+    """A running job's notes, sent up the pipe to the worker."""
+
+    def __init__(self, emit: Callable[[str, Any], None]) -> None:
+        self._emit = emit
+
+    def progress(self, claim: Claim, data: bytes) -> None:
+        self._emit("progress", data)
+
+    def log(self, claim: Claim, level: str, text: str) -> None:
+        self._emit("log", [level, text])
+
+    def in_process(self, claim: Claim, fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        raise WindlassError("current().in_process() was called in a child process; it is one already")
+
+
+def run_in_child(app: object, request: RunRequest, emit: Callable[[str, Any], None]) -> Outcome:
+    """The body of a pool child: the same steps as in a thread."""
+    task: Task[Any, Any] = load_object(request.function)
+    claim = Claim(
+        request.id, request.task, request.version, request.queue, request.priority, request.payload, request.meta,
+        request.run, 0, 0, request.attempt, request.crashes, request.snoozes, request.enqueued_at,
+    )  # fmt: skip
+    notes: Notes = PipeNotes(emit)
+    run = Run(task._app, claim, notes, SimpleNamespace())
+    run.current = ChildCurrent(claim, notes, SimpleNamespace())
+    if task.is_async:
+        return asyncio.run(_run_async(run))
+    return runner.run_blocking(run, here.user_code())
+
+
+class ChildCurrent(Current):
+    """The running job in a child: a cancel arrives through the pipe."""
+
+    __slots__ = ()
+
+    @property
+    def cancelled(self) -> bool:
+        return here.cancelled
+
+
+async def _run_async(run: Run) -> Outcome:
+    outcomes: list[Outcome] = []
+    await runner.run_on_loop(run, lambda _, outcome: outcomes.append(outcome))
+    return outcomes[0]

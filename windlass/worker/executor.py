@@ -1,0 +1,223 @@
+"""Runs claims in their place (loop, thread, process), a bounded number at a time, and collects what became of them.
+
+The executor owns the slots. It never talks to the store: the pump takes finished work from it and brings new claims.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections import deque
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from windlass.core.job import Claim
+from windlass.core.lifecycle import HandedBack, Outcome, Transition, decide
+from windlass.errors import Cancel, SoftTimeout
+from windlass.worker import runner
+from windlass.worker.children import Children
+from windlass.worker.notes import NoteBuffer
+from windlass.worker.runner import LOST, SHUT_DOWN, TIMED_OUT, Run, SoftTask, run_elsewhere, run_on_loop
+from windlass.worker.threads import Threads
+from windlass.worker.timers import Timers
+
+if TYPE_CHECKING:
+    from windlass.app import Windlass
+
+log = logging.getLogger("windlass.worker")
+
+WAIT_LIMIT = 0.5
+
+
+class Executor:
+    """``held`` is every claim of this worker, waiting, running or finished and not yet settled."""
+
+    def __init__(
+        self, app: Windlass, concurrency: int, notes: NoteBuffer, children: Children, wake: Callable[[], None]
+    ) -> None:
+        self._app, self.concurrency, self._notes, self._children, self._wake = app, concurrency, notes, children, wake
+        self._loop = asyncio.get_running_loop()
+        self._threads = Threads(concurrency, self._loop)
+        self.timers = Timers(self._loop)
+        self.state = SimpleNamespace()
+        self.held: dict[str, Run] = {}
+        self.waiting: deque[Run] = deque()
+        self.finished: list[Transition] = []
+        self.active = self.started = 0
+        self.stuck = 0
+        self.completed = 0
+
+    # -- claims in, outcomes out
+
+    def take(self, claims: Sequence[Claim]) -> None:
+        """Start claims, as many as there are slots; the rest waits its turn."""
+        for claim in claims:
+            run = Run(self._app, claim, self._notes, self.state)
+            self.held[claim.id] = run
+            self.waiting.append(run)
+        self._start_waiting()
+        if self.waiting:
+            self.timers.after(WAIT_LIMIT, lambda: self._give_up_waiting(self.started), lambda: bool(self.waiting))
+
+    def _give_up_waiting(self, started_before: int) -> None:
+        """Claims taken ahead that cannot start soon are better off with another worker."""
+        if self.started == started_before:
+            self.hand_back_waiting()
+        elif self.waiting:
+            self.timers.after(WAIT_LIMIT, lambda: self._give_up_waiting(self.started), lambda: bool(self.waiting))
+
+    def _start_waiting(self) -> None:
+        while self.waiting and self.active < self.concurrency:
+            self._start(self.waiting.popleft())
+
+    def _start(self, run: Run) -> None:
+        self.active += 1
+        self.started += 1
+        rules = run.rules
+        if rules.timeout:
+            self.timers.after(rules.timeout / 1000, lambda: self._time_out(run), lambda: not run.settled)
+        if rules.soft_timeout:
+            self.timers.after(rules.soft_timeout / 1000, lambda: self._soft_time_out(run), lambda: not run.settled)
+        if run.place == "loop":
+            self._start_on_loop(run)
+        elif run.place == "thread" and not self._app.run_layers:
+            self._threads.submit(run, self._done)
+        else:
+            run.handle = self._loop.create_task(self._start_elsewhere(run))
+
+    def _start_on_loop(self, run: Run) -> None:
+        coroutine: Any = run_on_loop(run, self._done)
+        if run.rules.soft_timeout:
+            coroutine = SoftTask(coroutine, run)
+        if sys.version_info >= (3, 12) and not run.rules.soft_timeout:
+            run.handle = asyncio.Task(coroutine, loop=self._loop, eager_start=True)
+        else:
+            run.handle = self._loop.create_task(coroutine)
+
+    async def _start_elsewhere(self, run: Run) -> None:
+        if self._app.run_layers:
+            await run_elsewhere(run, lambda: self._elsewhere(run), self._done)
+        else:
+            self._done(run, await self._elsewhere(run))
+
+    async def _elsewhere(self, run: Run) -> Outcome:
+        if run.place == "process":
+            return await self._children.run(run)
+        future: asyncio.Future[Outcome] = self._loop.create_future()
+        self._threads.submit(run, lambda _, outcome: None if future.done() else future.set_result(outcome))
+        return await future
+
+    def _done(self, run: Run, outcome: Outcome) -> None:
+        """A run is over; called on the loop, once per run, also for a thread that ends after it was given up."""
+        self.active -= 1
+        if run.settled:
+            self.stuck -= 1
+        else:
+            self._settle(run, outcome)
+        if self.waiting:
+            self._start_waiting()
+
+    def _settle(self, run: Run, outcome: Outcome) -> None:
+        run.settled = True
+        if run.stop == LOST or self.held.get(run.claim.id) is not run:
+            return
+        self.completed += 1
+        rules = run.rules
+        self.finished.append(decide(run.claim, outcome, rules.keep_done, rules.keep_failed))
+        if len(self.finished) == 1:
+            self._wake()
+
+    def settled(self, ids: Sequence[str]) -> None:
+        """The store has heard of these; they are no longer held."""
+        for id in ids:
+            self.held.pop(id, None)
+
+    # -- telling running jobs to stop
+
+    def _time_out(self, run: Run) -> None:
+        run.stop = run.stop or TIMED_OUT
+        if run.place == "thread":
+            # A thread cannot be killed: the job is over, its slot stays taken until the thread ends.
+            self.stuck += 1
+            exc = runner.timed_out(run)
+            self._settle(run, runner.judge(run, exc))
+            self._threads.inject(run, SoftTimeout)
+            log.warning("job %s (%s) timed out in a thread, which goes on", run.claim.id, run.claim.task)
+        elif run.place == "process":
+            self._children.kill(run, "timed out")
+        elif run.handle is not None:
+            run.handle.cancel()
+
+    def _soft_time_out(self, run: Run) -> None:
+        if run.place == "loop" and run.handle is not None:
+            run.soft = True
+            run.handle.cancel()
+        elif run.place == "thread":
+            self._threads.inject(run, SoftTimeout)
+        else:
+            self._children.soft_timeout(run)
+
+    def cancel(self, id: str) -> None:
+        """A cancel was requested: cooperative first, forced after the job's grace."""
+        run = self.held.get(id)
+        if run is None or run.settled or run.current.cancelled:
+            return
+        run.current.ask_to_stop()
+        run.stop = run.stop or runner.CANCELLED
+        if run in self.waiting:
+            self.waiting.remove(run)
+            self._settle(run, HandedBack())
+        elif run.place == "loop" and run.handle is not None:
+            run.handle.cancel()
+        else:
+            self._children.cancel(run)
+            self.timers.after(run.rules.cancel_grace / 1000, lambda: self._force(run), lambda: not run.settled)
+
+    def _force(self, run: Run) -> None:
+        if run.place == "process":
+            self._children.kill(run, "cancelled")
+        else:
+            self._threads.inject(run, Cancel)
+
+    def drop(self, ids: Sequence[str] | None = None) -> None:
+        """Stop jobs the store no longer counts as ours; nothing is written about them."""
+        for id in list(self.held if ids is None else ids):
+            run = self.held.get(id)
+            if run is None or run.settled:
+                continue
+            log.warning("lost job %s (%s): another worker may run it", id, run.claim.task)
+            self._stop(run, LOST)
+            self.held.pop(id, None)
+        if ids is None:
+            self.finished.clear()
+
+    def hand_back_waiting(self) -> None:
+        """Claims not yet started go back at no cost."""
+        while self.waiting:
+            self._settle(self.waiting.popleft(), HandedBack())
+
+    def hand_back_running(self) -> None:
+        """At the end of the grace: everything goes back at once, no attempt lost."""
+        for run in [run for run in self.held.values() if not run.settled]:
+            self._stop(run, SHUT_DOWN)
+            if run.place == "thread":
+                self.stuck += 1
+                self._settle(run, HandedBack())
+
+    def _stop(self, run: Run, why: str) -> None:
+        run.stop = why
+        if run in self.waiting:
+            self.waiting.remove(run)
+        elif run.place == "process":
+            self._children.kill(run, why)
+        elif run.place == "thread":
+            run.current.ask_to_stop()
+            self._threads.inject(run, Cancel)
+        elif run.handle is not None:
+            run.handle.cancel()
+
+    def close(self) -> None:
+        self.timers.close()
+        self._threads.stop()

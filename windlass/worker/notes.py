@@ -1,0 +1,77 @@
+"""Progress and log lines on their way to the store: gathered per job, sent now and then, and before every settle."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from windlass.core.job import Claim
+from windlass.errors import StoreError
+from windlass.store.base import MAX_BATCH, Note, Store
+
+log = logging.getLogger("windlass.worker")
+
+INTERVAL = 0.1
+MAX_LINE = 4_000
+MAX_LINES = 1_000
+
+InProcess = Callable[[Claim, Callable[..., Any], tuple[Any, ...]], Awaitable[Any]]
+
+
+class NoteBuffer:
+    """Written from the loop and from threads, sent from the loop."""
+
+    def __init__(self, store: Store, loop: asyncio.AbstractEventLoop, in_process: InProcess) -> None:
+        self._store, self._loop, self._in_process = store, loop, in_process
+        self._lock = threading.Lock()
+        self.pending: dict[str, Note] = {}
+        self._sender: asyncio.Task[None] | None = None
+        self.worker = ""
+
+    def progress(self, claim: Claim, data: bytes) -> None:
+        with self._lock:
+            self._note(claim).progress = data
+
+    def log(self, claim: Claim, level: str, text: str) -> None:
+        with self._lock:
+            lines = self._note(claim).logs
+            if len(lines) < MAX_LINES:
+                lines.append((level, text[:MAX_LINE]))
+
+    def in_process(self, claim: Claim, fn: Callable[..., Any], args: tuple[Any, ...]) -> Awaitable[Any]:
+        return self._in_process(claim, fn, args)
+
+    def _note(self, claim: Claim) -> Note:
+        note = self.pending.get(claim.id)
+        if note is None:
+            note = self.pending[claim.id] = Note(claim.id, claim.fence, logs=[])
+            if len(self.pending) == 1:
+                self._loop.call_soon_threadsafe(self._start)
+        return note
+
+    def _start(self) -> None:
+        if self._sender is None or self._sender.done():
+            self._sender = self._loop.create_task(self._send_later())
+
+    async def _send_later(self) -> None:
+        while self.pending:
+            await asyncio.sleep(INTERVAL)
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Send what is there. Notes are worth less than jobs: when the store fails them they are dropped, and said."""
+        with self._lock:
+            notes, self.pending = list(self.pending.values()), {}
+        for start in range(0, len(notes), MAX_BATCH):
+            batch = notes[start : start + MAX_BATCH]
+            try:
+                await self._store.note(self.worker, batch)
+            except StoreError as error:
+                log.warning("dropped progress and logs of %d jobs: %s", len(batch), error)
+
+    def close(self) -> None:
+        if self._sender is not None:
+            self._sender.cancel()

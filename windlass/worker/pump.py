@@ -1,0 +1,157 @@
+"""The pump: everything that finished and everything there is room for goes into one exchange with the store.
+
+Under load batches grow by themselves, because jobs finish while an exchange is under way; idle, a job costs one wake-up
+and one round trip. One exchange at a time; a request whose reply was lost is sent again as it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from windlass.core.lifecycle import Transition
+from windlass.errors import StoreError, StoreUnavailable
+from windlass.store.base import MAX_BATCH, ExchangeReply, Store, Want
+from windlass.worker.executor import Executor
+from windlass.worker.notes import NoteBuffer
+
+log = logging.getLogger("windlass.worker")
+
+LOOK_AHEAD_SECONDS = 0.03
+LOOK_AHEAD_MAX = 2_000
+RETRY_MAX = 2.0
+
+
+class Pump:
+    """``acked`` is the last exchange whose claims are in the executor's hands; the heartbeat reports it."""
+
+    def __init__(
+        self, store: Store, queues: Sequence[str], executor: Executor, notes: NoteBuffer, on_gone: Callable[[], None]
+    ) -> None:
+        self._store, self._queues, self._executor, self._notes = store, list(queues), executor, notes
+        self._on_gone = on_gone
+        self._loop = asyncio.get_running_loop()
+        self._event = asyncio.Event()
+        self._due: asyncio.TimerHandle | None = None
+        self._counted = (self._loop.time(), 0)
+        self._rate = 0.0
+        self.worker = ""
+        self.seq = self.acked = 0
+        self.hungry = self.drain = self.stopping = self.paused = False
+
+    def enroll(self, worker: str) -> None:
+        """Begin anew under an id the store knows."""
+        self.worker, self.seq, self.acked = worker, 0, 0
+        self.paused = self.drain = False
+        self.poke()
+
+    def poke(self) -> None:
+        """There may be work: a wake-up, a due time, or the heartbeat says so."""
+        self.hungry = True
+        self._event.set()
+
+    def nudge(self) -> None:
+        """Something finished, or the pump should look at its state again."""
+        self._event.set()
+
+    async def run(self) -> None:
+        """Until stopped and everything held is settled."""
+        while True:
+            self._event.clear()
+            room = self._room()
+            if self.paused:
+                await self._event.wait()
+            elif self._executor.finished or (self.hungry and room > 0):
+                await self._round(room)
+            elif self.stopping and not self._executor.held:
+                return
+            else:
+                await self._event.wait()
+
+    async def _round(self, room: int) -> None:
+        """One exchange: settle, claim, start."""
+        executor = self._executor
+        moves = executor.finished[:MAX_BATCH]
+        del executor.finished[: len(moves)]
+        room = min(room + len(moves), MAX_BATCH) if room + len(moves) > 0 and not self._closed_for_claims() else 0
+        self._measure(len(moves))
+        if self._notes.pending:
+            await self._notes.flush()
+        self.seq += 1
+        reply = await self._exchange(moves, Want([(queue, room) for queue in self._queues], room))
+        if reply is None:
+            return
+        executor.settled([move.id for move in moves])
+        for id in reply.refused:
+            log.warning("late settle of job %s refused: it had been given to another worker", id)
+        executor.take(reply.claims)
+        self.acked = self.seq
+        self.hungry = room > 0 and len(reply.claims) >= room
+        self.drain = reply.drain
+        for id in reply.cancels:
+            executor.cancel(id)
+        self.sleep_until(reply.next_due)
+
+    async def _exchange(self, moves: list[Transition], want: Want) -> ExchangeReply | None:
+        """The reply, however often it takes; None once this worker is gone from the store."""
+        worker, seq, pause, failures = self.worker, self.seq, 0.05, 0
+        while worker == self.worker and not self.paused:
+            try:
+                reply = await self._store.exchange(worker, seq, moves, want)
+            except StoreUnavailable as error:
+                failures += 1
+                if failures == 1:
+                    log.warning("the store cannot be reached, will go on trying: %s", error)
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, RETRY_MAX)
+                continue
+            except StoreError as error:
+                log.error("the store refused an exchange: %s", error)
+                await asyncio.sleep(pause)
+                self._gone()
+                return None
+            if failures:
+                log.warning("the store answers again after %d failed tries", failures)
+            if reply.gone:
+                self._gone()
+                return None
+            return reply
+        return None
+
+    def _gone(self) -> None:
+        self.paused = True
+        self._on_gone()
+
+    def _closed_for_claims(self) -> bool:
+        return self.stopping or (self.drain and bool(self._executor.active or self._executor.waiting))
+
+    def _room(self) -> int:
+        """How many claims there is room for: free slots, and a little ahead where jobs are quick."""
+        if self._closed_for_claims():
+            return 0
+        executor = self._executor
+        ahead = 0 if self.drain else min(int(self._rate * LOOK_AHEAD_SECONDS), LOOK_AHEAD_MAX)
+        return executor.concurrency + ahead - executor.stuck - len(executor.held)
+
+    def _measure(self, done: int) -> None:
+        """Jobs per second of late, from which the look-ahead follows."""
+        now, (since, before) = self._loop.time(), self._counted
+        total = before + done
+        if now - since > 0.05:
+            self._rate = 0.5 * self._rate + 0.5 * total / (now - since)
+            self._counted = (now, 0)
+        else:
+            self._counted = (since, total)
+
+    def sleep_until(self, next_due: int) -> None:
+        """Set the alarm for the next scheduled job."""
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
+        if next_due >= 0:
+            # A millisecond more, because instants are whole milliseconds and the timer may fire within one.
+            self._due = self._loop.call_later((next_due + 1) / 1000, self.poke)
+
+    def close(self) -> None:
+        self.sleep_until(-1)

@@ -1,0 +1,222 @@
+"""One job from claim to outcome: find the task, read the arguments, run, judge. The same steps in every kind of place.
+
+A runner never talks to the store and never decides a state: it makes an ``Outcome``; ``lifecycle.decide`` follows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextlib import AbstractContextManager
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from windlass.context import Current, Notes, set_current
+from windlass.core import codec
+from windlass.core.duration import to_ms
+from windlass.core.failure import describe
+from windlass.core.job import Claim
+from windlass.core.lifecycle import Failed, HandedBack, Outcome, Snoozed, Stopped, Succeeded
+from windlass.core.options import Resolved, unpack_call
+from windlass.errors import Cancel, PayloadError, Snooze, SoftTimeout, TaskTimeout, UnknownTask
+from windlass.middleware import around_run
+
+if TYPE_CHECKING:
+    from windlass.app import Windlass
+    from windlass.task import Task
+
+log = logging.getLogger("windlass.worker")
+
+CANCELLED, TIMED_OUT, SHUT_DOWN, LOST = "cancelled", "timed out", "shutting down", "lost"
+"""Why a running job was told to stop."""
+
+
+class Run:
+    """One claim being worked on: what it is, what holds for it, and whether it was told to stop."""
+
+    __slots__ = ("app", "claim", "current", "function", "handle", "place", "rules", "settled", "soft", "stop", "thread")
+
+    def __init__(self, app: Windlass, claim: Claim, notes: Notes, state: SimpleNamespace) -> None:
+        self.app, self.claim = app, claim
+        self.current = Current(claim, notes, state)
+        task = app.tasks.get(claim.task)
+        handler = None if task else app.handlers.get(claim.queue)
+        self.function: Task[Any, Any] | Callable[..., Any] | None = task or handler
+        self.place = task.runs_in if task else "loop" if asyncio.iscoroutinefunction(handler) else "thread"
+        self.rules: Resolved = app.resolve(claim.task, claim.queue)
+        self.handle: asyncio.Task[None] | None = None
+        self.thread = 0
+        self.stop = ""
+        self.soft = self.settled = False
+        if b'"options"' in claim.meta:
+            call = unpack_call(self.current.meta.options)
+            self.rules = app.resolve(claim.task, claim.queue, call) if call else self.rules
+
+
+def arguments(run: Run) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+    """The function to call and what to call it with; PayloadError when the payload does not fit."""
+    claim, function = run.claim, run.function
+    if function is None:
+        raise UnknownTask(f"this worker does not declare task {claim.task!r}")
+    task = run.app.tasks.get(claim.task)
+    if task is None:
+        return run.app.handlers[claim.queue], (claim.task, codec.decode_any(claim.payload)), {}
+    payload = claim.payload
+    if claim.version != task.version:
+        payload = upcast(task, claim)
+    args, kwargs = task.codec.decode(payload)
+    return task.fn, args, kwargs
+
+
+def upcast(task: Task[Any, Any], claim: Claim) -> bytes:
+    """An older payload, brought up to the declared version step by step."""
+    fields = codec.decode_any(claim.payload)
+    for version in range(claim.version, task.version):
+        try:
+            fields = task.upcast[version](fields)
+        except Exception as error:
+            raise PayloadError(f"task {task.name}: upcast from version {version} failed: {error!r}") from error
+    return codec.encode(fields, f"task {task.name}: the upcast arguments", 1 << 62)
+
+
+def succeeded(run: Run, result: Any) -> Outcome:
+    if not run.rules.result:
+        return Succeeded(None)
+    if result is None:
+        return _NOTHING
+    try:
+        cap = run.app.settings.max_payload
+        return Succeeded(codec.encode(result, f"the result of task {run.claim.task}", cap))
+    except PayloadError as error:
+        return Failed(describe(error), None, "the result cannot be kept")
+
+
+_NOTHING = Succeeded(b"null")
+
+
+def judge(run: Run, exc: BaseException) -> Outcome:
+    """What an exception out of a task means for its job."""
+    if isinstance(exc, Cancel):
+        return Stopped(str(exc))
+    if isinstance(exc, asyncio.CancelledError) and run.stop:
+        if run.stop == TIMED_OUT:
+            exc = timed_out(run)
+        else:
+            return Stopped() if run.stop == CANCELLED else HandedBack()
+    try:
+        if isinstance(exc, Snooze):
+            return Snoozed(to_ms(exc.delay, "Snooze.delay"))
+        delay, reason = run.rules.retry.next_delay(run.claim.attempt + 1, exc, random.random())
+    except Exception as wrong:
+        # A predicate or a backoff function that raises must not lose the job, nor hide the task's own error.
+        wrong.__context__ = exc
+        return Failed(describe(wrong), None, "the retry policy raised")
+    return Failed(describe(exc), delay, reason)
+
+
+def timed_out(run: Run) -> TaskTimeout:
+    return TaskTimeout(f"the task ran longer than its timeout of {run.rules.timeout / 1000:g} s and was stopped")
+
+
+def bad_payload(error: BaseException) -> Outcome:
+    reason = "unknown task" if isinstance(error, UnknownTask) else "bad payload"
+    return Failed(describe(error), None, reason)
+
+
+async def run_on_loop(run: Run, done: Callable[[Run, Outcome], None]) -> None:
+    """A coroutine task, in its own asyncio.Task and context."""
+    try:
+        function, args, kwargs = arguments(run)
+    except Exception as error:
+        done(run, bad_payload(error))
+        return
+    set_current(run.current)
+    try:
+        if run.app.run_layers:
+            result = await around_run(run.app.run_layers, run.current, lambda: function(*args, **kwargs))()
+        else:
+            result = await function(*args, **kwargs)
+        outcome = succeeded(run, result)
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        outcome = judge(run, error)
+    done(run, outcome)
+
+
+def run_blocking(run: Run, guard: AbstractContextManager[None]) -> Outcome:
+    """A plain function, in the thread or process that calls this; it may be interrupted only inside ``guard``."""
+    try:
+        function, args, kwargs = arguments(run)
+    except Exception as error:
+        return bad_payload(error)
+    set_current(run.current)
+    try:
+        with guard:
+            result = function(*args, **kwargs)
+    except BaseException as error:
+        return judge(run, error)
+    return succeeded(run, result)
+
+
+async def run_elsewhere(
+    run: Run, start: Callable[[], Awaitable[Outcome]], done: Callable[[Run, Outcome], None]
+) -> None:
+    """A thread or process task with middleware around it, which runs on the loop like everyone's."""
+    outcomes: list[Outcome] = []
+
+    async def inner() -> Any:
+        outcome = await start()
+        outcomes.append(outcome)
+        if not isinstance(outcome, Succeeded):
+            raise Inner(outcome)
+        return codec.decode_any(outcome.result)
+
+    set_current(run.current)
+    try:
+        await around_run(run.app.run_layers, run.current, inner)()
+        done(run, outcomes[-1] if outcomes else Succeeded(b"null"))
+    except Inner as passed:
+        done(run, passed.outcome)
+    except BaseException as error:
+        done(run, judge(run, error))
+
+
+class Inner(Exception):
+    """Carries a failed outcome out through the middleware around it."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        error = outcome.error if isinstance(outcome, Failed) else None
+        super().__init__(f"{error.type}: {error.message}" if error else type(outcome).__name__)
+        self.outcome = outcome
+
+
+class SoftTask(Coroutine[Any, Any, None]):
+    """A coroutine in which one cancellation arrives as SoftTimeout instead.
+
+    Only asyncio can reach a waiting coroutine, and only with CancelledError; this stands between the two. Jobs without
+    a soft timeout run without it.
+    """
+
+    def __init__(self, coroutine: Coroutine[Any, Any, None], run: Run) -> None:
+        self._coroutine, self._run = coroutine, run
+
+    def send(self, value: Any) -> Any:
+        return self._coroutine.send(value)
+
+    def throw(self, exc: Any, value: Any = None, trace: Any = None) -> Any:
+        if isinstance(exc, asyncio.CancelledError) and self._run.soft:
+            self._run.soft = False
+            if self._run.handle is not None:
+                self._run.handle.uncancel()
+            limit = self._run.rules.soft_timeout / 1000
+            return self._coroutine.throw(SoftTimeout(f"the task has run longer than its soft timeout of {limit:g} s"))
+        return self._coroutine.throw(exc)
+
+    def close(self) -> None:
+        self._coroutine.close()
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return self._coroutine.__await__()

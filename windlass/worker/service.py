@@ -1,0 +1,319 @@
+"""A worker as a service: starts and stops its parts in order, and answers to what the store says of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from windlass.core.duration import to_ms
+from windlass.core.hints import did_you_mean
+from windlass.core.ids import check_name
+from windlass.core.job import Claim, Finished
+from windlass.errors import ConfigError
+from windlass.portal import new_event_loop
+from windlass.settings import WorkerOptions
+from windlass.store.base import BeatReply, Declared, Presence
+from windlass.worker.children import Children
+from windlass.worker.executor import Executor
+from windlass.worker.heartbeat import Heartbeat, Watched
+from windlass.worker.notes import NoteBuffer
+from windlass.worker.pump import Pump
+
+if TYPE_CHECKING:
+    from windlass.app import Windlass
+
+log = logging.getLogger("windlass.worker")
+
+EXIT_OK, EXIT_CONFIG, EXIT_REPLACE = 0, 2, 75
+SETTLE_SECONDS = 5.0
+Report = Callable[[dict[str, Any]], None]
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """A worker's options, checked. Durations in seconds."""
+
+    queues: tuple[str, ...]
+    concurrency: int = 100
+    children: int = 0
+    grace: float = 30.0
+    stall_warning: float = 1.0
+    stall_limit: float = 3600.0
+    max_jobs: int = 0
+    max_memory: int = 0
+
+
+def plan(app: Windlass, options: Mapping[str, Any]) -> Plan:
+    """Check a worker's options against the app."""
+    for name in options:
+        if name not in WorkerOptions.__annotations__:
+            hint = did_you_mean(name, WorkerOptions.__annotations__)
+            raise ConfigError(f"the worker got an unknown option {name!r}{hint}")
+    for name in ("concurrency", "children", "max_jobs", "max_memory"):
+        value = options.get(name, 1)
+        if not isinstance(value, int) or isinstance(value, bool) or value < (1 if name == "concurrency" else 0):
+            raise ConfigError(f"the worker's {name} is {value!r}; give a whole number above 0")
+    if not app.tasks and not app.handlers:
+        raise ConfigError(
+            f"app {app.name} declares no task, so this worker could run nothing. Is the module with the tasks "
+            "imported? Name it in include=[...] or with --import"
+        )
+    queues = options.get("queues") or default_queues(app)
+    checked = {name: options[name] for name in ("concurrency", "children", "max_jobs", "max_memory") if name in options}
+    for name in ("grace", "stall_warning", "stall_limit"):
+        if name in options:
+            checked[name] = to_ms(options[name] or 0, name) / 1000
+    return Plan(tuple(check_name("queue", queue) for queue in queues), **checked)
+
+
+def default_queues(app: Windlass) -> list[str]:
+    """Every queue a task or handler of this app is declared for."""
+    return sorted({task.queue for task in app.tasks.values()} | set(app.handlers) | set(app.queue_layers)) or [
+        "default"
+    ]
+
+
+def declarations(app: Windlass) -> dict[str, Declared]:
+    declared = {
+        task.name: Declared(task.versions, app.resolve(task.name, task.queue).max_crashes)
+        for task in app.tasks.values()
+    }
+    return {**declared, **{f"*{queue}": Declared() for queue in app.handlers}}
+
+
+class Worker:
+    """One worker process' worth of running jobs."""
+
+    def __init__(self, app: Windlass, options: Mapping[str, Any], report: Report | None = None) -> None:
+        self.app, self.plan, self._report = app, plan(app, options), report
+        self._declares = declarations(app)
+        self._started_at = int(time.time() * 1000)
+        self._births = 0
+        self.exit_code = EXIT_OK
+        self.stop_requested = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    # -- life
+
+    async def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        client = await self.app.client()
+        self._store = client.store
+        self._children = Children(self.plan.children or os.cpu_count() or 1, self._on_child_message)
+        self._notes = NoteBuffer(self._store, loop, self._children.call)
+        self.executor = Executor(self.app, self.plan.concurrency, self._notes, self._children, self._nudge)
+        self.pump = Pump(self._store, self.plan.queues, self.executor, self._notes, self._on_gone)
+        await self._run_hooks(self.app.start_hooks)
+        await self._be_born()
+        settings = self.app.settings
+        watched = Watched(
+            self._presence, lambda: self.pump.acked, lambda: list(self.executor.held), self._on_beat, self._on_silence
+        )
+        self._heartbeat = Heartbeat(
+            self.app.new_store, watched, beat=settings.beat, lease=settings.lease,
+            stall_warning=self.plan.stall_warning, stall_limit=self.plan.stall_limit,
+        )  # fmt: skip
+        self.pump.paused = True
+        await self._heartbeat.start()
+        self._tasks = [asyncio.create_task(self.pump.run()), asyncio.create_task(self._watch_limits())]
+        self._tell({"ready": True})
+        log.info("worker %s is up: queues %s, %d slots", self.id, ", ".join(self.plan.queues), self.plan.concurrency)
+
+    async def stop(self, grace: float | None = None) -> None:
+        """Finish what runs within the grace, hand the rest back at once, and sign off."""
+        log.info("worker %s is stopping, %d jobs running", self.id, self.executor.active)
+        self.pump.stopping = True
+        self.executor.hand_back_waiting()
+        self.pump.nudge()
+        await self._settle_for(self.plan.grace if grace is None else grace)
+        if self.executor.held:
+            log.warning("handing back %d jobs that are still running", len(self.executor.held))
+            self.executor.hand_back_running()
+            self.pump.nudge()
+            await self._settle_for(SETTLE_SECONDS)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._heartbeat.stop()
+        await self._notes.flush()
+        await self._store.leave(self.id)
+        await self._store.unlisten(self.id)
+        await self._children.stop()
+        for part in (self.pump, self.executor, self._notes):
+            part.close()
+        await self._run_hooks(self.app.stop_hooks)
+
+    async def _settle_for(self, seconds: float) -> None:
+        """Wait until nothing is held, for so long at most."""
+        done, _ = await asyncio.wait(self._tasks[:1], timeout=seconds)
+        for task in done:
+            task.result()
+
+    async def _run_hooks(self, hooks: list[Any]) -> None:
+        for hook in hooks:
+            result = hook(self.executor.state)
+            if result is not None:
+                await result
+
+    # -- identity
+
+    async def _be_born(self) -> None:
+        """Take a new id: for every process start, and again if the store gave us up."""
+        from windlass.app import new_id
+
+        self._births += 1
+        self.id = f"{socket.gethostname()}-{os.getpid()}-{new_id()}"
+        await self._store.listen(self.id, self._on_mail)
+        self._notes.worker = self.id
+        self._tell({"worker": self.id})
+
+    def _presence(self) -> Presence:
+        return Presence(
+            id=self.id, queues=list(self.plan.queues), declares=self._declares, lease=self.app.settings.lease,
+            host=socket.gethostname(), pid=os.getpid(), started_at=self._started_at, concurrency=self.plan.concurrency,
+            load={"running": self.executor.active, "held": len(self.executor.held), "done": self.executor.completed},
+        )  # fmt: skip
+
+    # -- what the store says
+
+    def _on_mail(self, items: list[Finished]) -> None:
+        self.pump.poke()
+
+    def _nudge(self) -> None:
+        self.pump.nudge()
+
+    def _on_beat(self, worker: str, reply: BeatReply) -> None:
+        if worker != self.id:
+            return
+        if reply.gone:
+            self.pump.paused = True
+            self._on_gone()
+            return
+        if self.pump.worker != self.id:
+            self.pump.enroll(self.id)
+        self.executor.drop([id for id in reply.lost if id in self.executor.held])
+        for id in reply.cancels:
+            self.executor.cancel(id)
+        if reply.ready:
+            self.pump.poke()
+        else:
+            self.pump.sleep_until(reply.next_due)
+
+    def _on_silence(self) -> None:
+        """The lease is about to be lost: stop everything before someone else starts it."""
+        self.executor.drop()
+
+    def _on_gone(self) -> None:
+        log.error("the store gave worker %s up; dropping its jobs and returning under a new id", self.id)
+        self.executor.drop()
+        old = self.id
+        task = asyncio.get_running_loop().create_task(self._return_from(old))
+        self._tasks.append(task)
+
+    async def _return_from(self, old: str) -> None:
+        await self._store.unlisten(old)
+        await self._be_born()
+        self._heartbeat.poke()
+
+    def _on_child_message(self, id: str, kind: str, data: Any) -> None:
+        run = self.executor.held.get(id)
+        claim: Claim | None = run.claim if run else None
+        if claim is not None and kind == "progress":
+            self._notes.progress(claim, data)
+        elif claim is not None and kind == "log":
+            self._notes.log(claim, *data)
+
+    # -- limits
+
+    async def _watch_limits(self) -> None:
+        """Once a second: report the load, and stop when this process should be replaced."""
+        while True:
+            await asyncio.sleep(1.0)
+            executor = self.executor
+            busy = executor.active >= executor.concurrency
+            load = {"running": executor.active, "slots": executor.concurrency, "waiting": busy and self.pump.hungry}
+            self._tell({"load": load})
+            why = self._why_replace()
+            if why and not self.stop_requested.is_set():
+                log.warning("worker %s is to be replaced: %s", self.id, why)
+                self.exit_code = EXIT_REPLACE
+                self.stop_requested.set()
+
+    def _why_replace(self) -> str:
+        executor, plan = self.executor, self.plan
+        if plan.max_jobs and executor.completed >= plan.max_jobs:
+            return f"it has run {executor.completed} jobs"
+        if plan.max_memory and resident_mb() > plan.max_memory:
+            return f"it uses {resident_mb()} MB"
+        if executor.stuck and executor.stuck * 4 >= executor.concurrency:
+            return f"{executor.stuck} of its {executor.concurrency} slots are taken by threads that timed out"
+        return ""
+
+    def _tell(self, message: dict[str, Any]) -> None:
+        if self._report is not None:
+            self._report(message)
+
+
+def resident_mb() -> int:
+    try:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 1_048_576
+    except OSError:
+        import resource
+
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak // (1_048_576 if sys.platform == "darwin" else 1024)
+
+
+@asynccontextmanager
+async def embedded(app: Windlass, options: Mapping[str, Any]) -> AsyncIterator[Worker]:
+    """A worker inside a program; signals are the program's own business."""
+    worker = Worker(app, options)
+    await worker.start()
+    try:
+        yield worker
+    finally:
+        await worker.stop()
+
+
+def run_worker(app: Windlass, options: Mapping[str, Any], *, report: Report | None = None) -> int:
+    """A worker as this process: blocks until it is told to stop, and answers the exit code."""
+    sys.setswitchinterval(0.001)  # the database thread must not wait long for the interpreter behind busy user code
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(_run_until_stopped(app, options, report))
+
+
+async def _run_until_stopped(app: Windlass, options: Mapping[str, Any], report: Report | None) -> int:
+    worker = Worker(app, options, report)
+    await worker.start()
+    second = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def on_signal() -> None:
+        (second if worker.stop_requested.is_set() else worker.stop_requested).set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal)
+    await worker.stop_requested.wait()
+    stopping = asyncio.create_task(worker.stop())
+    hurry = asyncio.create_task(second.wait())
+    await asyncio.wait([stopping, hurry], return_when=asyncio.FIRST_COMPLETED)
+    if not stopping.done():
+        log.warning("second signal: stopping at once")
+        worker.executor.hand_back_running()
+        worker.pump.nudge()
+        await asyncio.wait([stopping], timeout=SETTLE_SECONDS)
+        return 1
+    hurry.cancel()
+    stopping.result()
+    await app.close()
+    return worker.exit_code

@@ -1,0 +1,81 @@
+"""Threads for plain ``def`` tasks: one shared queue in, completions back to the loop in batches."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import ctypes
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from queue import SimpleQueue
+
+from windlass.core.lifecycle import Outcome
+from windlass.worker.runner import Run, run_blocking
+
+Done = Callable[[Run, Outcome], None]
+
+
+class Threads:
+    """Up to ``size`` threads, started as they are needed."""
+
+    def __init__(self, size: int, loop: asyncio.AbstractEventLoop) -> None:
+        self._size, self._loop = size, loop
+        self._inbox: SimpleQueue[tuple[Run, Done, contextvars.Context] | None] = SimpleQueue()
+        self._outbox: deque[tuple[Run, Done, Outcome]] = deque()
+        self._lock = threading.Lock()
+        self._threads: list[threading.Thread] = []
+        self._busy = 0
+        self._announced = False
+
+    def submit(self, run: Run, done: Done) -> None:
+        """Called on the loop, as ``done`` will be; the task sees a copy of the caller's context."""
+        self._busy += 1
+        if self._busy > len(self._threads) < self._size:
+            thread = threading.Thread(target=self._work, name=f"windlass-{len(self._threads)}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        self._inbox.put((run, done, contextvars.copy_context()))
+
+    def _work(self) -> None:
+        while (item := self._inbox.get()) is not None:
+            run, done, context = item
+            outcome = context.run(run_blocking, run, self._interruptible(run))
+            with self._lock:
+                self._outbox.append((run, done, outcome))
+                announce, self._announced = not self._announced, True
+            if announce:
+                try:
+                    self._loop.call_soon_threadsafe(self._collect)
+                except RuntimeError:
+                    return  # the loop is closed: the worker is gone and its jobs were handed back
+
+    @contextmanager
+    def _interruptible(self, run: Run) -> Iterator[None]:
+        """The stretch in which an exception may be injected; one that comes a moment too late is taken back."""
+        run.thread = threading.get_ident()
+        try:
+            yield
+        finally:
+            with self._lock:
+                ident, run.thread = run.thread, 0
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), None)
+
+    def _collect(self) -> None:
+        with self._lock:
+            batch, self._outbox, self._announced = self._outbox, deque(), False
+        self._busy -= len(batch)
+        for run, done, outcome in batch:
+            done(run, outcome)
+
+    def inject(self, run: Run, kind: type[BaseException]) -> None:
+        """Raise in the thread that runs this job, at its next bytecode. Code waiting in C is not reached."""
+        with self._lock:
+            if run.thread:
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(run.thread), ctypes.py_object(kind))
+
+    def stop(self) -> None:
+        """Idle threads end; one stuck in user code is left to end with the process."""
+        for _ in self._threads:
+            self._inbox.put(None)

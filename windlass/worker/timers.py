@@ -1,0 +1,48 @@
+"""One timer for all timeouts of a worker: thousands of jobs with a timeout cost the loop one callback."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Callable
+from itertools import count
+
+
+class Timers:
+    """Calls back at a time, unless the owner is over by then (``alive``), in which case the entry is just dropped."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._heap: list[tuple[float, int, Callable[[], None], Callable[[], bool]]] = []
+        self._number = count()
+        self._handle: asyncio.TimerHandle | None = None
+
+    def after(self, seconds: float, callback: Callable[[], None], alive: Callable[[], bool]) -> None:
+        heapq.heappush(self._heap, (self._loop.time() + seconds, next(self._number), callback, alive))
+        self._arm()
+
+    def _arm(self) -> None:
+        # Entries of jobs that ended early are dropped from the front, so that the heap does not outgrow the work.
+        while self._heap and not self._heap[0][3]():
+            heapq.heappop(self._heap)
+        if not self._heap:
+            return
+        when = self._heap[0][0]
+        if self._handle is None or self._handle.cancelled() or when < self._handle.when():
+            if self._handle is not None:
+                self._handle.cancel()
+            self._handle = self._loop.call_at(when, self._fire)
+
+    def _fire(self) -> None:
+        self._handle = None
+        now = self._loop.time()
+        while self._heap and self._heap[0][0] <= now:
+            _, _, callback, alive = heapq.heappop(self._heap)
+            if alive():
+                callback()
+        self._arm()
+
+    def close(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+        self._heap.clear()
