@@ -20,7 +20,7 @@ import pytest
 
 _MODULES = (
     "aside beat cancel change clock concurrency counts crash events exchange expiry find insert notes order replies "
-    "retention solo wake watch bench life"
+    "retention solo sweep wake watch bench life"
 )
 pytest.register_assert_rewrite(*(f"{__name__}.{name}" for name in _MODULES.split()))
 
@@ -53,6 +53,7 @@ from windlass.testing.conformance.order import OrderRules  # noqa: E402
 from windlass.testing.conformance.replies import LostReplyRules  # noqa: E402
 from windlass.testing.conformance.retention import RetentionRules  # noqa: E402
 from windlass.testing.conformance.solo import SoloRules  # noqa: E402
+from windlass.testing.conformance.sweep import SweepRules  # noqa: E402
 from windlass.testing.conformance.wake import IdleRules, WakeRules  # noqa: E402
 from windlass.testing.conformance.watch import WatchRules  # noqa: E402
 
@@ -88,6 +89,7 @@ class Conformance(
     AsideRules,
     ParkRules,
     RetentionRules,
+    SweepRules,
     WatchRules,
     EventRules,
     NoteRules,

@@ -161,6 +161,25 @@ class ParkRules:
         bench.clock.advance(1_000)
         assert (await old.beat()).next_check == 9_000
 
+    async def test_what_a_live_worker_keeps_asks_for_no_sweep(self, make_bench: MakeBench) -> None:
+        bench = await make_bench(unknown_after=10_000)
+        old = await set_aside(bench, "a")
+        busy = await bench.worker("busy", declares=NEW)
+        await bench.passes(12_000, old, busy)
+        await bench.store.sweep()
+        assert (await old.beat()).next_check > 0
+
+    async def test_the_hour_starts_when_the_last_worker_that_declared_it_went(self, make_bench: MakeBench) -> None:
+        bench = await make_bench(unknown_after=10_000)
+        old = await set_aside(bench, "a")
+        first = await bench.worker("first", declares=NEW)
+        await bench.passes(30_000, old, first)
+        await bench.store.leave("first")
+        await bench.passes(9_000, old)
+        assert await bench.state("a") == State.READY
+        await bench.passes(11_000, old)
+        assert await bench.state("a") == State.FAILED
+
     async def test_a_parked_job_can_be_replayed(self, make_bench: MakeBench) -> None:
         bench = await make_bench(unknown_after=10_000)
         old = await set_aside(bench, "a")

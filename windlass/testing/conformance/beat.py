@@ -119,6 +119,22 @@ class ReconcileRules:
         job = await bench.job("a")
         assert (job.state, job.reason, job.worker) == (State.CANCELLED, "no longer wanted", "")
 
+    async def test_what_a_beat_gives_back_is_an_event(self, bench: Bench) -> None:
+        await bench.add("a", "b")
+        worker = await bench.worker()
+        await worker.claim()
+        await bench.change(Action.CANCEL, "b")
+        await worker.beat(held=[])
+        assert (await bench.kinds("a"))[-1] == "released"
+        assert (await bench.kinds("b"))[-1] == "cancelled"
+
+    async def test_what_goes_back_keeps_its_place(self, bench: Bench) -> None:
+        await bench.add("a", "b")
+        worker = await bench.worker()
+        await worker.take("a")
+        await worker.beat(held=[])
+        assert await worker.ids() == ["a", "b"]
+
     async def test_held_ids_that_are_not_this_workers_are_lost(self, bench: Bench) -> None:
         await bench.ended("done")
         await bench.add("mine", "theirs", "ready")

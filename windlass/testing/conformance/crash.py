@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from windlass.core.job import Fence, State
-from windlass.core.lifecycle import crash_error
+from windlass.core.lifecycle import Crashed, crash_error
 from windlass.store.base import Action, Declared, Note
 from windlass.testing.conformance.bench import LEASE, START, Bench, move
-from windlass.testing.conformance.outcomes import DONE, RETRY_NOW
+from windlass.testing.conformance.outcomes import DONE, OOPS, RETRY_NOW
 
 
 class LeaveRules:
@@ -53,6 +53,17 @@ class LeaveRules:
         await bench.store.leave("w1")
         await bench.store.leave("w1")
         assert await bench.kinds() == ["worker_up", "worker_down"]
+
+    async def test_every_end_by_leaving_is_an_event(self, bench: Bench) -> None:
+        for crashed in (False, True):
+            id = f"crashed={crashed}"
+            await bench.add(id)
+            worker = await bench.worker(f"w-{id}")
+            await worker.take(id)
+            await bench.change(Action.CANCEL, id)
+            await bench.store.leave(worker.id, crashed=crashed)
+            assert await bench.state(id) == State.CANCELLED
+            assert (await bench.kinds(id))[-1] == "cancelled"
 
     async def test_the_events_of_leaving(self, bench: Bench) -> None:
         await bench.add("a")
@@ -151,6 +162,8 @@ class LeaseRules:
             await other.beat()
         bench.clock.advance(1)
         assert (await bench.store.sweep(limit=1)).more
+        info = await worker.info()
+        assert (info.alive, info.running) == (False, 1)
         assert (await worker.beat()).gone
         reply = await worker.exchange([move(claim, DONE) for claim in claims], want=1)
         assert (reply.gone, sorted(reply.refused), reply.claims) == (True, ["a", "b"], [])
@@ -214,6 +227,29 @@ class CrashRules:
         assert (job.state, job.reason, job.crashes) == (State.FAILED, "worker crashed", limit)
         assert job.error == crash_error(limit, f"victim-{limit - 1}")
         assert (job.finished_at, job.worker, job.fingerprint) == (START, "", "worker-crashed")
+
+    async def test_a_worker_may_charge_a_crash_itself(self, bench: Bench) -> None:
+        await bench.add("a")
+        worker = await bench.worker()
+        await worker.settle(await worker.take("a"), Crashed(OOPS, max_crashes=3))
+        job = await bench.job("a")
+        assert (job.state, job.crashes, job.attempt, job.worker) == (State.READY, 1, 0, "")
+        assert job.error is not None
+        assert (await bench.kinds("a"))[-1] == "lost"
+
+    async def test_a_worker_that_charges_the_last_crash_quarantines(self, bench: Bench) -> None:
+        await bench.add("a")
+        worker = await bench.worker()
+        await worker.settle(await worker.take("a"), Crashed(OOPS, max_crashes=1))
+        job = await bench.job("a")
+        assert (job.state, job.crashes, job.reason) == (State.FAILED, 1, "worker crashed")
+
+    async def test_crashes_are_kept_over_retry_and_snooze(self, bench: Bench) -> None:
+        await bench.add("a", max_crashes=9)
+        await bench.crash("a")
+        worker = await bench.worker()
+        await worker.settle(await worker.take("a"), RETRY_NOW)
+        assert (await worker.take("a")).crashes == 1
 
     async def test_a_sweep_quarantines_too(self, bench: Bench) -> None:
         await bench.add("a", max_crashes=1)

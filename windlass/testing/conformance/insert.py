@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from windlass.core.job import State
-from windlass.core.lifecycle import Failed
+from windlass.core.lifecycle import Failed, Succeeded
 from windlass.errors import StoreError
 from windlass.store.base import MAX_BATCH, Accept, Action
 from windlass.testing.conformance.bench import HOUR, START, Bench, new_job
 from windlass.testing.conformance.outcomes import OOPS
 
+ODD_JSON = '{"a" :1e400,\t"a":[ "\\u0000", "ü日本", 12345678901234567890123, null ]  }'.encode()
 ODD_IDS = ["ü", "заказ 42", "it's; --", 'a"b', "100%_{x}", "a|b:c*d/e", "\\n", "x" * 256, "日本"]
 
 
@@ -41,11 +42,12 @@ class InsertRules:
         assert (job.worker, job.reason, job.fingerprint, job.cancel_requested) == ("", "", "", False)
 
     async def test_no_engine_looks_into_payload_and_meta(self, bench: Bench) -> None:
-        raw = bytes(range(256))
-        await bench.add("a", payload=raw, meta=raw[::-1])
+        await bench.add("a", payload=ODD_JSON, meta=ODD_JSON)
         worker = await bench.worker()
         claim = await worker.take("a")
-        assert (claim.payload, claim.meta) == (raw, raw[::-1])
+        await worker.settle(claim, Succeeded(ODD_JSON))
+        job = await bench.job("a")
+        assert claim.payload == claim.meta == job.payload == job.meta == job.result == ODD_JSON
 
     @pytest.mark.parametrize("id", ODD_IDS)
     async def test_any_printable_id_works(self, bench: Bench, id: str) -> None:

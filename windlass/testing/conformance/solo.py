@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from windlass.core.job import State
+from windlass.core.lifecycle import Crashed
 from windlass.store.base import Action, Declared, Want
 from windlass.testing.conformance.bench import LEASE, Bench, move
-from windlass.testing.conformance.outcomes import DONE, RETRY_NOW
+from windlass.testing.conformance.outcomes import DONE, OOPS, RETRY_NOW
 
 
 async def add_solo(bench: Bench, id: str = "solo", **fields: int) -> None:
@@ -50,6 +51,25 @@ class SoloRules:
         assert (reply.claims, reply.drain) == ([], True)
         reply = await worker.exchange([move(a, DONE)], want=10)
         assert ([claim.id for claim in reply.claims], reply.drain) == (["solo"], False)
+
+    async def test_a_worker_that_drains_keeps_its_reservation_while_it_asks_for_nothing(self, bench: Bench) -> None:
+        await bench.add("a", "b", "c")
+        first, second = await bench.worker("w1"), await bench.worker("w2")
+        a, b = await first.claim(2)
+        await second.take("c")
+        await add_solo(bench)
+        assert (await first.exchange(want=5)).drain
+        assert (await first.exchange([move(a, DONE)])).drain
+        assert not (await second.exchange(want=5)).drain
+        reply = await first.exchange([move(b, DONE)], want=5)
+        assert [claim.id for claim in reply.claims] == ["solo"]
+
+    async def test_a_crash_the_worker_charged_itself_counts(self, bench: Bench) -> None:
+        await bench.add("solo", max_crashes=2)
+        worker = await bench.worker()
+        await worker.settle(await worker.take("solo"), Crashed(OOPS, max_crashes=2))
+        await bench.add("a", priority=9)
+        assert await worker.ids() == ["solo"]
 
     async def test_only_one_busy_worker_drains_for_it(self, bench: Bench) -> None:
         await bench.add("a", "b")
