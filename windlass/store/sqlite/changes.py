@@ -19,6 +19,7 @@ from windlass.store.sqlite.codes import (
     STATES,
     SUCCEEDED,
     WAITING,
+    to_text,
 )  # fmt: skip
 from windlass.store.sqlite.expiry import SHIFT_READY
 from windlass.store.sqlite.find import find
@@ -91,7 +92,7 @@ def cancel(tx: Tx, change: Change, targets: list[Target]) -> None:
     running = [target for target in targets if target.state == RUNNING]
     pending = [target for target in targets if target.state != RUNNING]
     shift(tx, ([t.n, CANCELLED, 0, 0, reason, None, None, t.crashes, t.max_crashes] for t in pending))
-    tx.record("cancelled", "", [[t.id, t.task, t.queue, {"reason": reason}] for t in pending])
+    tx.record("cancelled", "", [_event(target, change) for target in pending])
     if running:
         tx.run("UPDATE jobs SET cancel = 1, reason = ? WHERE n IN " + IN, (reason, numbers(running)))
         for n in {target.worker for target in running}:
@@ -134,7 +135,7 @@ def reprioritise(tx: Tx, change: Change, targets: list[Target]) -> None:
 
 
 def edit(tx: Tx, change: Change, targets: list[Target]) -> None:
-    tx.run("UPDATE jobs SET payload = ? WHERE n IN " + IN, (change.payload.decode(), numbers(targets)))
+    tx.run("UPDATE jobs SET payload = ? WHERE n IN " + IN, (to_text(change.payload), numbers(targets)))
 
 
 def delete(tx: Tx, change: Change, targets: list[Target]) -> None:

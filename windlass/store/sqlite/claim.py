@@ -14,7 +14,8 @@ from windlass.core.job import Claim, State
 from windlass.core.lifecycle import Transition
 from windlass.errors import StoreError
 from windlass.store.base import MAX_BATCH, ExchangeReply, Want
-from windlass.store.sqlite.codes import CODE, FAILED, READY, RUNNING, to_bytes, to_text
+from windlass.store.sqlite.asides import groups
+from windlass.store.sqlite.codes import CODE, FAILED, READY, RUNNING, maybe_bytes, maybe_text, to_bytes
 from windlass.store.sqlite.expiry import expired_row, promote
 from windlass.store.sqlite.moves import shift, tell_watchers
 from windlass.store.sqlite.tx import Skills, Tx, decode, encode, ids_json
@@ -46,8 +47,8 @@ class Candidate(msgspec.Struct, array_like=True):
 
     def claim(self, epoch: int, seq: int) -> Claim:
         return Claim(
-            self.id, self.task, self.version, self.queue, self.priority, self.payload.encode(), self.meta.encode(),
-            self.run, epoch, seq, self.attempt, self.crashes, self.snoozes, self.enqueued_at, to_bytes(self.error),
+            self.id, self.task, self.version, self.queue, self.priority, to_bytes(self.payload), to_bytes(self.meta),
+            self.run, epoch, seq, self.attempt, self.crashes, self.snoozes, self.enqueued_at, maybe_bytes(self.error),
         )  # fmt: skip
 
 
@@ -96,7 +97,7 @@ def exchange(tx: Tx, worker: str, seq: int, moves: Sequence[Transition], want: W
     promoted = promote(tx, MAX_BATCH)
     claiming = Claiming(tx, row, seq, want)
     granted, drain = claiming.claim()
-    idle = len(granted) < want.total and not claiming.more
+    idle = len(granted) < claiming.total and not claiming.more
     tx.run(
         "UPDATE workers SET seq = ?, idle = ?, reserved = ?, refused = ? WHERE n = ?",
         (seq, idle, claiming.reserved, ids_json(refused), row.n),
@@ -166,11 +167,11 @@ FROM moved GROUP BY event ORDER BY min(i)
 def _move_row(move: Transition) -> list[Any]:
     run, epoch, seq = move.fence
     row = [
-        move.id, run, epoch, seq, CODE[move.to], move.event, move.delay, move.attempt, move.snoozes,
-        int(move.yields_to_cancel), to_text(move.result),
+        move.id, run, epoch, seq, CODE[move.to], move.event, move.delay, move.attempt, move.crashes, move.snoozes,
+        int(move.yields_to_cancel), maybe_text(move.result),
     ]  # fmt: skip
     if move.error is not None or move.reason or move.keep_done or move.keep_failed:
-        row += [to_text(move.error), move.reason, move.fingerprint, move.keep_done, move.keep_failed]
+        row += [maybe_text(move.error), move.reason, move.fingerprint, move.keep_done, move.keep_failed]
     return row
 
 
@@ -181,7 +182,8 @@ class Claiming:
     """One exchange's search for jobs."""
 
     def __init__(self, tx: Tx, worker: WorkerRow, seq: int, want: Want) -> None:
-        self.tx, self.worker, self.seq, self.want = tx, worker, seq, want
+        self.tx, self.worker, self.seq = tx, worker, seq
+        self.total, self.queues = min(want.total, MAX_BATCH), want.queues
         self.skills: Skills = tx.skills(worker.n, worker.mark)
         self.granted: list[Claim] = []
         self.taken: list[int] = []
@@ -198,8 +200,8 @@ class Claiming:
             solo = self._solo()
             if solo is not None:
                 return solo
-        for queue, cap in self.want.queues:
-            take = min(cap, self.want.total - len(self.granted))
+        for queue, cap in self.queues:
+            take = min(cap, self.total - len(self.granted))
             if take > 0:
                 self._queue(queue, take, held_back)
         return self.granted, False
@@ -217,7 +219,9 @@ class Claiming:
         """A job that runs alone, if this worker is the one for it: granted when it is empty, else waited for."""
         tx = self.tx
         busy = tx.value("SELECT 1 FROM jobs WHERE state = 3 AND worker = ? LIMIT 1", (self.worker.n,))
-        for queue in self.skills.queues:
+        # A worker that drains asks for nothing, and must not lose its reservation by that.
+        queues = [queue for queue, cap in self.queues if cap > 0] if self.total > 0 else self.skills.queues
+        for queue in queues:
             head = tx.value(FIRST_SOLO, (queue,))
             job = msgspec.json.decode(head, type=Candidate) if head else None
             if job is None or not self.skills.takes(queue, job.task, job.version) or self._is_over(job):
@@ -226,7 +230,7 @@ class Claiming:
                 self.reserved = job.n
                 if busy:
                     return [], True
-                if self.want.total <= 0:
+                if self.total <= 0:
                     return None
                 self._grant(job)
                 self._write()
@@ -239,10 +243,10 @@ class Claiming:
 
     def _queue(self, queue: str, take: int, held_back: bool) -> None:
         """Up to ``take`` jobs in ready order, merged with what others set aside and this worker declares."""
-        aside = self._asides(queue) if held_back else []
+        aside = [group for group in groups(self.tx, queue) if self.skills.takes(*group)] if held_back else []
         while take > 0:
             found = _candidates(self.tx.value(FROM_READY, (queue, take)))
-            for task, version in aside:
+            for _, task, version in aside:
                 found += _candidates(self.tx.value(FROM_ASIDE, (queue, take, task, version)))
             if aside:
                 found.sort(key=lambda job: job.place)
@@ -254,22 +258,6 @@ class Claiming:
                 self._turn_away(queue, unfit)
             if not unfit or self.more:
                 return
-
-    def _asides(self, queue: str) -> list[tuple[str, int]]:
-        """What is set aside in a queue and declared by this worker, by jumping from one group to the next."""
-        groups: list[tuple[str, int]] = []
-        task, version = "", -1
-        while True:
-            row = self.tx.one(
-                "SELECT task, version FROM jobs WHERE state = 2 AND hold = 1 AND queue = ? "
-                "AND (task, version) > (?, ?) ORDER BY task, version LIMIT 1",
-                (queue, task, version),
-            )
-            if row is None:
-                return groups
-            task, version = row
-            if self.skills.takes(queue, task, version):
-                groups.append((task, version))
 
     def _is_over(self, job: Candidate) -> bool:
         return 0 < job.expires_at <= self.tx.now

@@ -25,9 +25,26 @@ BAND = 1 << 56
 """Ranks are ``(9 - priority) * BAND + counter``, so that one integer orders a queue."""
 
 
-def to_bytes(text: str | None) -> bytes | None:
-    return None if text is None else text.encode()
+RAW = "\x01"
+"""What cannot be text is kept as this mark and hexadecimal digits. No JSON begins like this."""
 
 
-def to_text(data: bytes | None) -> str | None:
-    return None if data is None else data.decode()
+def to_text(data: bytes) -> str:
+    """Bytes as text. They are JSON, and readable in the file, unless a caller has other ideas."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return RAW + data.hex()
+    return RAW + data.hex() if "\0" in text or text[:1] == RAW else text
+
+
+def to_bytes(text: str) -> bytes:
+    return bytes.fromhex(text[1:]) if text[:1] == RAW else text.encode()
+
+
+def maybe_text(data: bytes | None) -> str | None:
+    return None if data is None else to_text(data)
+
+
+def maybe_bytes(text: str | None) -> bytes | None:
+    return None if text is None else to_bytes(text)

@@ -6,7 +6,7 @@ from typing import Any
 
 from windlass.core.job import State
 from windlass.errors import StoreError
-from windlass.store.base import Page, Query, QueueInfo
+from windlass.store.base import MAX_BATCH, Page, Query, QueueInfo
 from windlass.store.sqlite.codes import CODE, READY, STATES
 from windlass.store.sqlite.jobs import JOB_COLUMNS, job
 from windlass.store.sqlite.tx import Tx
@@ -20,7 +20,7 @@ INDEXED = {
 
 
 def find(tx: Tx, query: Query, limit: int | None = None) -> Page:
-    limit = min(query.limit, limit or query.limit)
+    limit = min(query.limit, limit or MAX_BATCH, MAX_BATCH)
     low, high = _range(tx, query)
     source, values = _source(tx, query)
     terms, more = _terms(query)

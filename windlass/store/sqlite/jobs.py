@@ -9,7 +9,7 @@ from typing import Any
 from windlass.core.event import Row as EventRow
 from windlass.core.job import Job, NewJob
 from windlass.store.base import Accept, Answer
-from windlass.store.sqlite.codes import BAND, CODE, READY, SCHEDULED, STATES, to_bytes
+from windlass.store.sqlite.codes import BAND, CODE, READY, SCHEDULED, STATES, maybe_bytes, to_bytes, to_text
 from windlass.store.sqlite.tx import Tx, decode, encode, ids_json
 
 ACCEPTED = Answer(Accept.ACCEPTED)
@@ -31,7 +31,7 @@ def insert(tx: Tx, jobs: Sequence[NewJob]) -> list[Answer]:
     fresh: list[EventRow] = []
     again: list[EventRow] = []
     for job in jobs:
-        payload = job.payload.decode()
+        payload = to_text(job.payload)
         if job.id in known:
             answers.append(_known(job, payload, known[job.id], again))
             continue
@@ -54,7 +54,7 @@ def _row(job: NewJob, payload: str, rank: int, now: int) -> list[Any]:
     due = max(job.at, now + job.delay if job.delay else 0)
     scheduled = due > now
     return [
-        job.id, job.task, job.version, job.queue, job.priority, payload, job.meta.decode(),
+        job.id, job.task, job.version, job.queue, job.priority, payload, to_text(job.meta),
         SCHEDULED if scheduled else READY, 0 if scheduled else (9 - job.priority) * BAND + rank,
         due if scheduled else 0,
         job.expires_at or (now + job.expires_in if job.expires_in else 0), CODE[job.expire_to], job.max_crashes,
@@ -93,9 +93,9 @@ def job(row: Sequence[Any]) -> Job:
     ) = row  # fmt: skip
     return Job(
         id=id, task=task, version=version, queue=queue, priority=priority, state=STATES[state],
-        payload=payload.encode(), meta=meta.encode(), run=run, epoch=epoch, attempt=attempt, crashes=crashes,
+        payload=to_bytes(payload), meta=to_bytes(meta), run=run, epoch=epoch, attempt=attempt, crashes=crashes,
         snoozes=snoozes, max_crashes=max_crashes, cancel_requested=bool(cancel), worker=worker, reason=reason,
         fingerprint=fingerprint,
         enqueued_at=enqueued_at, due_at=due_at, expires_at=expires_at, started_at=started_at, finished_at=finished_at,
-        result=to_bytes(result), error=to_bytes(error), progress=to_bytes(progress),
+        result=maybe_bytes(result), error=maybe_bytes(error), progress=maybe_bytes(progress),
     )  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 
 from windlass.core.job import Finished
 from windlass.store.base import INLINE_MAX
-from windlass.store.sqlite.codes import STATES, to_bytes
+from windlass.store.sqlite.codes import STATES, maybe_bytes
 from windlass.store.sqlite.tx import Tx, Values, decode, encode
 
 
@@ -41,7 +41,7 @@ def tell_watchers(tx: Tx) -> None:
 
 
 def finished(id: str, state: int, result: str | None, error: str | None, reason: str) -> Finished:
-    outcome, failure = to_bytes(result), to_bytes(error)
+    outcome, failure = maybe_bytes(result), maybe_bytes(error)
     if len(outcome or b"") + len(failure or b"") > INLINE_MAX:
         return Finished(id, STATES[state], reason=reason, inline=False)
     return Finished(id, STATES[state], outcome, failure, reason)

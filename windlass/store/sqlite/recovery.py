@@ -8,6 +8,7 @@ from typing import Any
 from windlass.core import lifecycle
 from windlass.core.event import Row as EventRow
 from windlass.core.job import State
+from windlass.store.sqlite.asides import undeclare
 from windlass.store.sqlite.codes import CANCELLED, CODE, FAILED, READY, SCHEDULED
 from windlass.store.sqlite.moves import shift
 from windlass.store.sqlite.tx import Skills, Tx, ids_json
@@ -15,6 +16,7 @@ from windlass.store.sqlite.tx import Skills, Tx, ids_json
 
 def bury(tx: Tx, n: int, id: str, mark: int, crashed: bool, limit: int) -> list[int]:
     """Give a dead worker's jobs back; its row goes with the last of them. The states they went to."""
+    undeclare(tx, tx.skills(n, mark))
     jobs = [job for (job,) in tx.all("SELECT n FROM jobs WHERE state = 3 AND worker = ? LIMIT ?", (n, limit))]
     states = recover(tx, n, id, tx.skills(n, mark), jobs, crashed)
     if not tx.value("SELECT 1 FROM jobs WHERE state = 3 AND worker = ? LIMIT 1", (n,)):
@@ -35,12 +37,12 @@ def recover(tx: Tx, n: int, id: str, skills: Skills, jobs: list[int], crashed: b
     shift(tx, shifts)
     news: list[EventRow] = [[row[1], row[2], row[3]] for row in rows]
     tx.record("lost" if crashed else "released", id, news)
-    failed = [i for i, row in enumerate(shifts) if row[1] == FAILED]
-    tx.record("failed", id, [[*news[i], {"reason": lifecycle.CRASHED}] for i in failed])
-    for i, moved in enumerate(shifts):
-        if moved[1] == READY:
+    for kind, code in (("failed", FAILED), ("cancelled", CANCELLED)):
+        tx.record(kind, id, [[*news[i], {"reason": row[4]}] for i, row in enumerate(shifts) if row[1] == code])
+    for i, row in enumerate(shifts):
+        if row[1] == READY:
             tx.wake(rows[i][3], 1, but=n)
-    return [moved[1] for moved in shifts]
+    return [row[1] for row in shifts]
 
 
 def _handed_back(tx: Tx, skills: Skills, worker: str, row: Sequence[Any]) -> list[Any]:
@@ -49,8 +51,8 @@ def _handed_back(tx: Tx, skills: Skills, worker: str, row: Sequence[Any]) -> lis
 
 
 def _after_crash(tx: Tx, skills: Skills, worker: str, row: Sequence[Any]) -> list[Any]:
-    n, _, task, _, crashes, most, delay, cancel, reason = row
-    crashes, most = crashes + 1, skills.max_crashes(task, most)
+    n, _, task, queue, crashes, most, delay, cancel, reason = row
+    crashes, most = crashes + 1, skills.max_crashes(queue, task, most)
     state = lifecycle.after_crash(crashes, most, bool(cancel))
     if state is State.FAILED:
         error = lifecycle.crash_error(crashes, worker).decode()

@@ -58,7 +58,6 @@ CREATE TABLE jobs (
 CREATE UNIQUE INDEX jobs_id ON jobs (id);
 CREATE INDEX jobs_ready ON jobs (queue, hold, place) WHERE state = 2;
 CREATE INDEX jobs_aside ON jobs (queue, task, version, place) WHERE state = 2 AND hold = 1;
-CREATE INDEX jobs_stale ON jobs (aside_at) WHERE state = 2 AND hold = 1;
 CREATE INDEX jobs_due ON jobs (due_at) WHERE state = 1;
 CREATE INDEX jobs_expiry ON jobs (expires_at) WHERE expires_at > 0 AND state < 3;
 CREATE INDEX jobs_running ON jobs (worker, cancel, hold) WHERE state = 3;
@@ -102,6 +101,15 @@ CREATE TABLE presences (
     worker INTEGER PRIMARY KEY,
     body TEXT NOT NULL
 );
+
+-- When the last worker that declared a task of jobs set aside went.
+CREATE TABLE undeclared (
+    queue TEXT NOT NULL,
+    task TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    PRIMARY KEY (queue, task, version)
+) WITHOUT ROWID;
 
 -- Where names listen: the path of a datagram socket. `follows`: wants a wake-up at every event.
 CREATE TABLE mailboxes (

@@ -23,8 +23,8 @@ CREATE TEMP TABLE cuts (bucket INTEGER PRIMARY KEY, place INTEGER);
 --   worker       workers.n of the claims' holder
 --   now, ranks   the transaction's instant, and the first free rank
 --   done, failed prefixes of the default buckets; the queue's name completes them
---   moves        [[id, run, epoch, seq, to, event, delay, attempt, snoozes, yields, result, error, reason, fingerprint,
---                  keep_done, keep_failed], …], shorter where the tail is empty
+--   moves        [[id, run, epoch, seq, to, event, delay, attempt, crashes, snoozes, yields, result, error, reason,
+--                  fingerprint, keep_done, keep_failed], …], shorter where the tail is empty
 -- Applies the moves whose fence holds and leaves them in `moved`, numbered as in the argument.
 CREATE TEMP VIEW settle (worker, now, ranks, done, failed, moves) AS SELECT NULL, NULL, NULL, NULL, NULL, NULL;
 CREATE TEMP TRIGGER settle_body INSTEAD OF INSERT ON settle BEGIN
@@ -43,15 +43,15 @@ CREATE TEMP TRIGGER settle_body INSTEAD OF INSERT ON settle BEGIN
         watched
     FROM (
         SELECT
-            m.key AS i, j.n, j.id, j.task, j.queue, j.place, j.priority, j.crashes, j.max_crashes, j.watched,
-            j.keep_done, j.keep_failed,
-            iif(m.value ->> 9 AND j.cancel, 6, m.value ->> 4) AS goes,
-            iif(m.value ->> 9 AND j.cancel, 'cancelled', m.value ->> 5) AS event,
-            iif(m.value ->> 9 AND j.cancel, j.reason, m.value ->> 12) AS reason,
-            m.value ->> 6 AS delay, m.value ->> 7 AS attempt, m.value ->> 8 AS snoozes,
-            m.value ->> 10 AS result, m.value ->> 11 AS error, m.value ->> 13 AS fingerprint,
-            iif(m.value ->> 9, NULL, nullif(m.value ->> 14, '')) AS move_done,
-            nullif(m.value ->> 15, '') AS move_failed
+            m.key AS i, j.n, j.id, j.task, j.queue, j.place, j.priority, j.max_crashes, j.watched, j.keep_done,
+            j.keep_failed,
+            iif(m.value ->> 10 AND j.cancel, 6, m.value ->> 4) AS goes,
+            iif(m.value ->> 10 AND j.cancel, 'cancelled', m.value ->> 5) AS event,
+            iif(m.value ->> 10 AND j.cancel, j.reason, m.value ->> 13) AS reason,
+            m.value ->> 6 AS delay, m.value ->> 7 AS attempt, m.value ->> 8 AS crashes, m.value ->> 9 AS snoozes,
+            m.value ->> 11 AS result, m.value ->> 12 AS error, m.value ->> 14 AS fingerprint,
+            iif(m.value ->> 10, NULL, nullif(m.value ->> 15, '')) AS move_done,
+            nullif(m.value ->> 16, '') AS move_failed
         FROM json_each(NEW.moves) AS m CROSS JOIN jobs AS j ON j.id = m.value ->> 0
         WHERE j.state = 3 AND j.worker = NEW.worker
             AND j.run = m.value ->> 1 AND j.epoch = m.value ->> 2 AND j.seq = m.value ->> 3

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
-from windlass.core import lifecycle
-from windlass.core.event import Row as EventRow
 from windlass.store.base import SweepReply
+from windlass.store.sqlite.asides import next_parking, park
 from windlass.store.sqlite.codes import FAILED
 from windlass.store.sqlite.expiry import expire, promote
 from windlass.store.sqlite.mailbox import nobody_there
-from windlass.store.sqlite.moves import shift
 from windlass.store.sqlite.recovery import bury
 from windlass.store.sqlite.tx import Tx, encode
 
@@ -67,38 +62,6 @@ def dead_workers(tx: Tx) -> list[tuple[int, str, int]]:
     return [(n, id, mark) for n, id, mark, dead, path in rows if dead or (path and nobody_there(path))]
 
 
-def park(tx: Tx, limit: int) -> int:
-    """Dead-letter what no live worker has declared for long enough."""
-    before = tx.now - tx.settings.unknown_after
-    stale = tx.all(
-        "SELECT queue, task, version, min(aside_at) FROM jobs INDEXED BY jobs_stale "
-        "WHERE state = 2 AND hold = 1 AND aside_at <= ? GROUP BY queue, task, version", (before,)
-    )  # fmt: skip
-    if not stale:
-        return 0
-    live = tx.all("SELECT n, mark FROM workers WHERE dead = 0 AND lease_until > ?", (tx.now,))
-    skills = [tx.skills(n, mark) for n, mark in live]
-    parked: list[EventRow] = []
-    for queue, task, version, _ in stale:
-        if any(queue in known.queues and known.takes(queue, task, version) for known in skills):
-            continue
-        rows = tx.all(
-            "SELECT n, id, crashes, max_crashes, aside_at FROM jobs WHERE state = 2 AND hold = 1 AND queue = ? "
-            "AND task = ? AND version = ? AND aside_at <= ? ORDER BY place LIMIT ?",
-            (queue, task, version, before, limit - len(parked)),
-        )
-        shift(tx, (_parked_row(tx, task, version, row) for row in rows))
-        parked += [[id, task, queue, {"reason": lifecycle.UNKNOWN}] for _, id, _, _, _ in rows]
-    tx.record("failed", "", parked)
-    return len(parked)
-
-
-def _parked_row(tx: Tx, task: str, version: int, row: Sequence[Any]) -> list[Any]:
-    n, _, crashes, most, aside_at = row
-    error = lifecycle.unknown_error(task, version, tx.now - aside_at).decode()
-    return [n, FAILED, 0, 0, lifecycle.UNKNOWN, error, "unknown-task", crashes, most]
-
-
 def prune(tx: Tx, limit: int) -> int:
     """Drop what is past its bucket's age, bucket by bucket."""
     old = tx.all(
@@ -130,8 +93,7 @@ def next_check(tx: Tx) -> int:
     """When a sweep may next have something to do, in milliseconds from now."""
     times = tx.one(
         "SELECT (SELECT min(lease_until) FROM workers), "
-        "(SELECT min(expires_at) FROM jobs WHERE expires_at > 0 AND state < 3), "
-        "(SELECT min(aside_at) + ? FROM jobs WHERE state = 2 AND hold = 1)", (tx.settings.unknown_after,)
-    )  # fmt: skip
-    known = [time for time in times if time is not None]
+        "(SELECT min(expires_at) FROM jobs WHERE expires_at > 0 AND state < 3)"
+    )
+    known = [time for time in (*times, next_parking(tx)) if time is not None]
     return max(0, min(known) - tx.now) if known else -1

@@ -74,6 +74,7 @@ class Database:
         self._thread: threading.Thread | None = None
         self._synchronous = -1
         self._log_pages = 0
+        self._held_for_fork = False
         self.closed = True
 
     # -- on event loops
@@ -265,11 +266,13 @@ class Database:
 
     def before_fork(self) -> None:
         """Close the file: SQLite's own bookkeeping of locks must not be copied into a child with a connection in it."""
-        if self._lock.acquire(timeout=FORK_PATIENCE):
+        self._held_for_fork = self._lock.acquire(timeout=FORK_PATIENCE)
+        if self._held_for_fork:
             self._disconnect()
 
     def after_fork_in_parent(self) -> None:
-        if self._lock.locked():
+        if self._held_for_fork:
+            self._held_for_fork = False
             self._lock.release()
 
     def after_fork_in_child(self) -> None:

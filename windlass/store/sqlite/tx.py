@@ -41,8 +41,8 @@ class Skills:
     def takes(self, queue: str, task: str, version: int) -> bool:
         return (task, version) in self.known or queue in self.open_queues
 
-    def max_crashes(self, task: str, limit: int) -> int:
-        said = self.declares.get(task)
+    def max_crashes(self, queue: str, task: str, limit: int) -> int:
+        said = self.declares.get(task) or self.declares.get(f"*{queue}")
         return min(limit, said.max_crashes) if said and said.max_crashes else limit
 
 

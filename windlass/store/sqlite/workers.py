@@ -7,20 +7,22 @@ from typing import Any
 
 from windlass.core.event import Row as EventRow
 from windlass.store.base import BeatReply, Note, Presence, WorkerInfo
+from windlass.store.sqlite.asides import groups, undeclare
 from windlass.store.sqlite.claim import cancels, next_due, worker_row
+from windlass.store.sqlite.codes import to_text
 from windlass.store.sqlite.recovery import bury, recover
 from windlass.store.sqlite.sweeps import next_check
 from windlass.store.sqlite.tx import Memo, Skills, Tx, decode, encode, ids_json
 
 
 def beat(tx: Tx, presence: Presence, acked_seq: int, held: Sequence[str]) -> BeatReply:
-    row = tx.one("SELECT n, dead, lease_until FROM workers WHERE id = ?", (presence.id,))
+    row = tx.one("SELECT n, dead, lease_until, mark FROM workers WHERE id = ?", (presence.id,))
     if row is not None and (row[1] or row[2] <= tx.now):
         # Judged lost: its jobs may be elsewhere by now, so it must not go on under this name.
         return BeatReply(gone=True, lost=list(held))
     mark = Memo.mark(presence)
     skills = tx.memo.skills.get(mark) or tx.memo.remember(mark, presence)
-    n: int = _register(tx, presence, mark) if row is None else _renew(tx, row[0], presence, mark)
+    n: int = _register(tx, presence, mark) if row is None else _renew(tx, row[0], presence, mark, row[3])
     running = tx.all("SELECT n, id, seq FROM jobs WHERE state = 3 AND worker = ?", (n,))
     mine = set(held)
     dropped = [job for job, id, seq in running if seq <= acked_seq and id not in mine]
@@ -41,7 +43,9 @@ def _register(tx: Tx, presence: Presence, mark: int) -> int:
     return n
 
 
-def _renew(tx: Tx, n: int, presence: Presence, mark: int) -> int:
+def _renew(tx: Tx, n: int, presence: Presence, mark: int, before: int) -> int:
+    if mark != before:
+        undeclare(tx, tx.skills(n, before))
     tx.run(
         "UPDATE workers SET lease = ?, lease_until = ?, beat_at = ?, mark = ? WHERE n = ?",
         (presence.lease, tx.now + presence.lease, tx.now, mark, n),
@@ -59,8 +63,7 @@ def has_work(tx: Tx, skills: Skills) -> bool:
     ):
         if hold is not None:
             return True
-        groups = tx.all("SELECT DISTINCT task, version FROM jobs WHERE state = 2 AND hold = 1 AND queue = ?", (queue,))
-        if any(skills.takes(queue, task, version) for task, version in groups):
+        if any(skills.takes(*group) for group in groups(tx, queue)):
             return True
     return False
 
@@ -92,7 +95,7 @@ def note(tx: Tx, worker: str, notes: Sequence[Note]) -> list[str]:
             continue
         event: EventRow = [note.id, job[5], job[6]]
         if note.progress is not None:
-            tx.run("UPDATE jobs SET progress = ? WHERE n = ?", (note.progress.decode(), job[4]))
+            tx.run("UPDATE jobs SET progress = ? WHERE n = ?", (to_text(note.progress), job[4]))
             progress.append([*event, note.progress.decode()])
         if note.logs:
             lines.extend([*event, [level, text]] for level, text in note.logs)

@@ -1,0 +1,96 @@
+"""Jobs set aside because no worker that saw them declares their task: groups of (queue, task, version)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from windlass.core import lifecycle
+from windlass.core.event import Row as EventRow
+from windlass.store.sqlite.codes import FAILED
+from windlass.store.sqlite.moves import shift
+from windlass.store.sqlite.tx import Skills, Tx
+
+
+class Group(NamedTuple):
+    queue: str
+    task: str
+    version: int
+
+
+def groups(tx: Tx, queue: str | None = None) -> list[Group]:
+    """All groups, or those of one queue, found by jumping from one to the next in the index."""
+    found: list[Group] = []
+    here = Group("", "", 0) if queue is None else Group(queue, "", 0)
+    while True:
+        row = tx.one(
+            "SELECT queue, task, version FROM jobs WHERE state = 2 AND hold = 1 AND (queue, task, version) > (?, ?, ?) "
+            "ORDER BY queue, task, version LIMIT 1",
+            here,
+        )
+        if row is None or (queue is not None and row[0] != queue):
+            return found
+        here = Group(*row)
+        found.append(here)
+
+
+def undeclare(tx: Tx, skills: Skills) -> None:
+    """A worker goes: what it declared counts as unknown from now on, not from when it was set aside."""
+    for queue in skills.queues:
+        for group in groups(tx, queue):
+            if skills.takes(*group):
+                tx.run("INSERT OR REPLACE INTO undeclared VALUES (?, ?, ?, ?)", (*group, tx.now))
+
+
+def unknown(tx: Tx) -> list[tuple[Group, int]]:
+    """The groups no live worker declares, each with the instant at which the last one that did went."""
+    waiting = groups(tx)
+    if not waiting:
+        return []
+    live = tx.all("SELECT n, mark FROM workers WHERE dead = 0 AND lease_until > ?", (tx.now,))
+    skills = [tx.skills(n, mark) for n, mark in live]
+    sql = "SELECT at FROM undeclared WHERE queue = ? AND task = ? AND version = ?"
+    return [
+        (group, tx.value(sql, group) or 0)
+        for group in waiting
+        if not any(group.queue in known.queues and known.takes(*group) for known in skills)
+    ]
+
+
+def next_parking(tx: Tx) -> int | None:
+    """When the next job will have waited for a declaration for too long."""
+    sql = (
+        "SELECT aside_at FROM jobs WHERE state = 2 AND hold = 1 AND queue = ? AND task = ? AND version = ? "
+        "ORDER BY place LIMIT 1"
+    )
+    times = [max(tx.value(sql, group), at) for group, at in unknown(tx)]
+    return min(times) + tx.settings.unknown_after if times else None
+
+
+def park(tx: Tx, limit: int) -> int:
+    """Dead-letter what no live worker has declared for long enough."""
+    before = tx.now - tx.settings.unknown_after
+    parked: list[EventRow] = []
+    for group, at in unknown(tx):
+        if at > before:
+            continue
+        rows = tx.all(
+            # The first ones have been waiting longest, give or take a priority: looking at more would not be bounded.
+            "SELECT * FROM (SELECT n, id, crashes, max_crashes, aside_at FROM jobs WHERE state = 2 AND hold = 1 "
+            "AND queue = ? AND task = ? AND version = ? ORDER BY place LIMIT ?) WHERE aside_at <= ?",
+            (*group, limit - len(parked), before),
+        )
+        shift(tx, (_parked_row(tx, group, max(at, row[4]), row) for row in rows))
+        parked += [[row[1], group.task, group.queue, {"reason": lifecycle.UNKNOWN}] for row in rows]
+    tx.run(
+        "DELETE FROM undeclared WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE state = 2 AND hold = 1 "
+        "AND queue = undeclared.queue AND task = undeclared.task AND version = undeclared.version)"
+    )
+    tx.record("failed", "", parked)
+    return len(parked)
+
+
+def _parked_row(tx: Tx, group: Group, since: int, row: Sequence[Any]) -> list[Any]:
+    n, _, crashes, most, _ = row
+    error = lifecycle.unknown_error(group.task, group.version, tx.now - since).decode()
+    return [n, FAILED, 0, 0, lifecycle.UNKNOWN, error, "unknown-task", crashes, most]
