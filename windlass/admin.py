@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
@@ -180,3 +181,12 @@ def fits(event: Event, queue: str, task: str, kinds: frozenset[str]) -> bool:
     return (
         (not queue or event.queue == queue) and (not task or event.task == task) and (not kinds or event.kind in kinds)
     )
+
+
+def redact_url(url: str) -> str:
+    """A store's URL without its password, to be shown."""
+    parts = urlsplit(url)
+    if parts.password is None:
+        return url
+    user, _, host = parts.netloc.rpartition("@")
+    return urlunsplit(parts._replace(netloc=f"{user.partition(':')[0]}:***@{host}"))

@@ -1,0 +1,80 @@
+"""A worker's log lines on standard error: text for people, JSON for machines, both with the running job."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from datetime import UTC, datetime
+
+import click
+import msgspec
+
+from windlass.context import JobIdFilter
+
+LEVELS = ("debug", "info", "warning", "error", "critical")
+_COLOURS = {"WARNING": "yellow", "ERROR": "red", "CRITICAL": "red", "DEBUG": "bright_black"}
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_JOB = ("job_id", "task", "queue", "attempt")
+_KNOWN = _STANDARD | set(_JOB)
+
+
+class TextFormatter(logging.Formatter):
+    """``12:03:44.120 INFO    shop: sent  [shop.send_email 0197… attempt 2]``"""
+
+    def __init__(self, colour: bool = False) -> None:
+        super().__init__()
+        self._colour = colour
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created).astimezone()
+        level = f"{record.levelname:<7}"
+        if self._colour and record.levelname in _COLOURS:
+            level = click.style(level, fg=_COLOURS[record.levelname])
+        clock = f"{at:%H:%M:%S}.{at.microsecond // 1000:03}"
+        line = f"{clock} {level} {record.name}: {record.getMessage()}{self._job(record)}"
+        if record.exc_info:
+            line += "\n" + self.formatException(record.exc_info)
+        if record.stack_info:
+            line += "\n" + self.formatStack(record.stack_info)
+        return line
+
+    def _job(self, record: logging.LogRecord) -> str:
+        id = getattr(record, "job_id", "")
+        if not id:
+            return ""
+        attempt = getattr(record, "attempt", 1)
+        text = f"  [{getattr(record, 'task', '')} {id}{f' attempt {attempt}' if attempt > 1 else ''}]"
+        return click.style(text, fg="bright_black") if self._colour else text
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object per line; what was given as ``extra=`` is in it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            "pid": record.process,
+        }
+        if getattr(record, "job_id", ""):
+            fields.update((name, getattr(record, name)) for name in _JOB)
+        fields.update((name, value) for name, value in vars(record).items() if name not in _KNOWN)
+        if record.exc_info:
+            fields["exception"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(fields, enc_hook=repr).decode()
+
+
+def set_up_logging(level: str, style: str) -> None:
+    """Send everything to standard error; a handler that the user's module installed itself stays alone."""
+    root = logging.getLogger()
+    root.setLevel(level.upper())
+    if root.handlers:
+        for handler in root.handlers:
+            handler.addFilter(JobIdFilter())
+        return
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if style == "json" else TextFormatter(sys.stderr.isatty()))
+    handler.addFilter(JobIdFilter())
+    root.addHandler(handler)

@@ -1,0 +1,118 @@
+"""Several worker processes: the supervisor's side (which never imports user code) and a child's ties to it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+import msgspec
+
+from windlass.cli import banner
+from windlass.cli.errors import CliError, as_cli_error
+from windlass.errors import WindlassError
+from windlass.store import make_store
+from windlass.worker.leash import EXIT_CONFIG, Leash
+from windlass.worker.supervisor import SupervisorOptions, run_supervisor
+
+log = logging.getLogger("windlass.supervisor")
+
+ARGUMENTS = "windlass.arguments"
+"""The key in ``ctx.meta`` of the command line as it was given."""
+
+
+def supervise(given: dict[str, Any], spec: str, log_format: str) -> int:
+    """Start the workers and keep them alive until told to stop; answers the exit code."""
+    arguments = click.get_current_context().meta[ARGUMENTS]
+    found = _describe(command(arguments, "--describe"))
+    options = SupervisorOptions(
+        processes=given["processes"] or 1, autoscale=given["autoscale"], grace=found.grace, reload=given["reload"],
+        reload_paths=_watched(spec),
+    )  # fmt: skip
+    banner.show(found, os.getpid(), _processes(options), log_format)
+    return run_supervisor(command(arguments, "--child"), options, lambda worker: bury(found, worker), log)
+
+
+def command(arguments: Sequence[str], flag: str) -> list[str]:
+    """This command line again with a hidden flag, for a clean interpreter."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    return [sys.executable, "-m", "windlass", *arguments[:end], flag, *arguments[end:]]
+
+
+def _describe(argv: list[str]) -> banner.Description:
+    """What the workers will be, found out by a process that may import the app; it says itself what is wrong."""
+    answer = subprocess.run(argv, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, check=False)
+    if answer.returncode:
+        raise click.exceptions.Exit(answer.returncode if answer.returncode > 0 else 1)
+    # The last line: what user modules print while they are imported comes before it.
+    return msgspec.json.decode(answer.stdout.strip().rpartition(b"\n")[2], type=banner.Description)
+
+
+def _processes(options: SupervisorOptions) -> str:
+    return "{}–{}".format(*options.autoscale) if options.autoscale else str(options.processes)
+
+
+def _watched(spec: str) -> tuple[str, ...]:
+    """Where ``--reload`` looks: here, and where the app's file is if that is elsewhere."""
+    here, file = os.getcwd(), spec.partition(".py:")[0].removesuffix(".py") + ".py"
+    folder = os.path.dirname(os.path.abspath(file))
+    outside = os.path.isfile(file) and os.path.commonpath([here, folder]) != here
+    return (here, folder) if outside else (here,)
+
+
+def bury(found: banner.Description, worker: str) -> None:
+    """Tell the store that a worker process is dead, so that its jobs need not wait for the lease to run out."""
+
+    async def leave() -> None:
+        store = make_store(found.url, found.rules.settings())
+        await store.open()
+        try:
+            await store.leave(worker, crashed=True)
+        finally:
+            await store.close()
+
+    asyncio.run(leave())
+
+
+# -- the child's side
+
+
+def be_child(work: Callable[[Callable[[dict[str, Any]], None] | None], int]) -> int:
+    """Run a worker on its supervisor's leash; why it cannot start is the supervisor's to say, once for all."""
+    leash = Leash.from_environment()
+    try:
+        return work(reporter(leash) if leash else None)
+    except (WindlassError, CliError) as error:
+        failure = error if isinstance(error, CliError) else as_cli_error(error)
+        if leash is None:
+            raise failure from error
+        leash.failed("\n".join(filter(None, [failure.detail, failure.message])))
+        return EXIT_CONFIG
+
+
+def reporter(leash: Leash) -> Callable[[dict[str, Any]], None]:
+    """Passes a worker's reports on; the first, made on its loop, also ties its life to the supervisor's."""
+    tied = False
+
+    def report(message: dict[str, Any]) -> None:
+        nonlocal tied
+        if not tied:
+            tied = True
+            loop = asyncio.get_running_loop()
+            leash.on_orphaned(loop, lambda: signal.raise_signal(signal.SIGTERM))
+            # "Drop everything": the same as being asked twice.
+            loop.add_signal_handler(signal.SIGQUIT, lambda: signal.raise_signal(signal.SIGTERM))
+        if "worker" in message:
+            leash.registered(message["worker"])
+        if message.get("ready"):
+            leash.ready()
+        if "load" in message:
+            leash.load(**message["load"])
+
+    return report

@@ -1,0 +1,132 @@
+"""``windlass worker``: this process as a worker, or a supervisor over several that run this same command."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any, NamedTuple
+
+import click
+import msgspec
+
+from windlass.app import Windlass
+from windlass.cli import banner, values
+from windlass.cli.errors import CliError
+from windlass.cli.load import load_tasks
+from windlass.cli.logs import LEVELS, set_up_logging
+from windlass.cli.target import Target, complete_queues, run, takes_app
+
+_COUNT: dict[str, Any] = {"type": click.IntRange(min=1), "metavar": "N"}
+
+
+@click.command()
+@takes_app(by_url=False, json=False)
+@click.option("-Q", "--queues", callback=values.queues, multiple=True, metavar="A,B", shell_complete=complete_queues,
+              help="Queues to serve, the most urgent first [all that the app declares].")  # fmt: skip
+@click.option("-c", "--concurrency", **_COUNT, help="Jobs at once in each process [100].")
+@click.option("--processes", **_COUNT, help="Worker processes [1].")
+@click.option("--autoscale", callback=values.scale, metavar="MIN,MAX", help="Processes by load (either order).")
+@click.option("--children", **_COUNT, help="Child processes for tasks that run in processes [one per core].")
+@click.option("--grace", callback=values.duration, metavar="TIME", help="Time for running jobs at shutdown [30s].")
+@click.option("--max-jobs", **_COUNT, help="Replace a process after so many jobs.")
+@click.option(
+    "--max-memory", type=click.IntRange(min=1), metavar="MB", help="Replace a process that occupies more than this."
+)
+@click.option("--reload", is_flag=True, help="Restart when a source file changes, for development.")
+@click.option("--import", "imports", multiple=True, metavar="MODULE", help="A module that declares tasks; repeatable.")
+@click.option("--log-level", type=click.Choice(LEVELS, case_sensitive=False), default="info", show_default=True,
+              help="Log from this level on.")  # fmt: skip
+@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True,
+              help="Lines for people, or one JSON object per line.")  # fmt: skip
+@click.option("--child", is_flag=True, hidden=True, help="This is a supervisor's child.")
+@click.option("--describe", is_flag=True, hidden=True, help="Print what the banner shows as JSON, and exit.")
+def worker(target: Target, imports: tuple[str, ...], log_level: str, log_format: str, **given: Any) -> None:
+    """Run a worker for APP.
+
+    With one process the worker is this process. With more, and with --autoscale, --reload, --max-jobs
+    or --max-memory, this process supervises: it starts workers, replaces those that die, and passes
+    signals on. SIGTERM and Ctrl-C drain: running jobs get the grace time to finish, the rest goes
+    back to the queue.
+
+    \b
+      windlass worker shop:app
+      windlass worker shop:app -Q urgent,default -c 50 --processes 4
+    """
+    set_up_logging(log_level, log_format)
+    if given["processes"] and given["autoscale"]:
+        raise click.UsageError("give --processes or --autoscale, not both")
+    if given["child"] or given["describe"] or not supervised(given):
+        job = Job(target, imports, worker_options(given), log_level, log_format)
+        sys.exit(job.describe() if given["describe"] else job.be_child() if given["child"] else job.run())
+    from windlass.cli.supervise import supervise
+
+    sys.exit(supervise(given, target.spec, log_format))
+
+
+def worker_options(given: dict[str, Any]) -> dict[str, Any]:
+    """The options of ``app.worker()`` out of those of the command."""
+    names = ("concurrency", "children", "grace", "max_jobs", "max_memory")
+    options = {name: given[name] for name in names if given[name] is not None}
+    if given["queues"]:
+        options["queues"] = given["queues"]
+    return options
+
+
+def supervised(given: dict[str, Any]) -> bool:
+    several = (given["processes"] or 1) > 1 or given["autoscale"]
+    return bool(several or given["reload"] or given["max_jobs"] or given["max_memory"])
+
+
+class Job(NamedTuple):
+    """What this process is asked to be."""
+
+    target: Target
+    imports: tuple[str, ...]
+    options: dict[str, Any]
+    log_level: str
+    log_format: str
+
+    def load(self) -> Windlass:
+        app = self.target.load()
+        load_tasks(app, self.imports)
+        set_up_logging(self.log_level, self.log_format)
+        return app
+
+    def run(self) -> int:
+        """Be a worker until told to stop."""
+        from windlass.worker.service import run_worker
+
+        app = self.load()
+        banner.show(description(app, self.options), os.getpid(), "1", self.log_format)
+        return run_worker(app, self.options)
+
+    def describe(self) -> int:
+        """For the supervisor, which does not import the app."""
+        click.echo(msgspec.json.encode(description(self.load(), self.options)))
+        return 0
+
+    def be_child(self) -> int:
+        """Be one of a supervisor's workers."""
+        from windlass.cli.supervise import be_child
+        from windlass.worker.service import run_worker
+
+        return be_child(lambda report: run_worker(self.load(), self.options, report=report))
+
+
+def description(app: Windlass, options: dict[str, Any]) -> banner.Description:
+    """What the banner shows. Checks the options and reaches the store on the way."""
+    from windlass.worker.service import plan
+
+    checked = plan(app, options)
+
+    async def ask() -> banner.Description:
+        client = await app.client()
+        return banner.describe(app, checked, await client.store.info())
+
+    found = run(app, ask)
+    if found.engine.startswith("memory"):
+        raise CliError(
+            "a memory:// store lives in one process, so this worker would never see a job; give the app another URL, "
+            "or run the worker inside the program with app.worker()"
+        )
+    return found
