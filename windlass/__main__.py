@@ -1,6 +1,6 @@
 """``python -m windlass`` is ``windlass``."""
 
-from windlass.cli import main
+from importlib import import_module
 
 if __name__ == "__main__":
-    main()
+    import_module(f"{__package__}.cli").main()
