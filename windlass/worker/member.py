@@ -1,0 +1,115 @@
+"""One worker process as its supervisor sees it: started, heard, asked to stop, and killed when it does not.
+
+Must not decide whether it is replaced: that is the supervisor's.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+import msgspec
+
+from windlass.worker.leash import PARENT_FD, REPORT_FD, Report
+from windlass.worker.process import describe_exit
+from windlass.worker.scaling import Load
+
+_decode = msgspec.json.Decoder(Report).decode
+# What a worker may take to obey "now".
+_QUIT_TIME = 2.0
+
+
+class Member:
+    """A running worker process. ``crashes`` is how often its place crashed in a row before it."""
+
+    def __init__(self, argv: Sequence[str], life_fd: int, crashes: int, now: float) -> None:
+        self.fd, theirs = os.pipe()
+        try:
+            # Its own process group: a Ctrl-C in the terminal is one graceful stop, the supervisor's, and not two.
+            self._process = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                pass_fds=(theirs, life_fd),
+                process_group=0,
+                env=os.environ | {REPORT_FD: str(theirs), PARENT_FD: str(life_fd)},
+            )
+        except BaseException:
+            os.close(self.fd)
+            raise
+        finally:
+            os.close(theirs)
+        os.set_blocking(self.fd, False)
+        self._line = b""
+        self.crashes = crashes
+        self.started_at = now
+        self.kill_at: float | None = None
+        self.leaving = False
+        self.again = False
+        self.ready = False
+        self.worker = ""
+        self.error = ""
+        self.load: Load | None = None
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def listen(self) -> bool:
+        """Take in what the worker has reported; False when there is nothing more to come."""
+        with suppress(BlockingIOError):
+            while data := os.read(self.fd, 65536):
+                *lines, self._line = (self._line + data).split(b"\n")
+                for report in _reports(lines):
+                    self._take(report)
+            return False
+        return True
+
+    def _take(self, report: Report) -> None:
+        self.worker = report.worker or self.worker
+        self.ready = self.ready or report.ready
+        self.load = report.load or self.load
+        self.error = report.error or self.error
+
+    def ask_to_stop(self, kill_at: float) -> None:
+        """Let it drain, until ``kill_at``."""
+        if not self.leaving:
+            self.leaving = True
+            self.kill_at = kill_at
+            self._signal(signal.SIGTERM)
+
+    def tell_to_quit(self, now: float) -> None:
+        """Drop everything and go; killed if even that takes long."""
+        self.leaving = True
+        self.kill_at = now + _QUIT_TIME
+        # Once more the same: a worker takes it as "hand back and go", where SIGQUIT would leave its jobs to the lease.
+        self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it and what it started. Its process children notice by themselves."""
+        self.kill_at = None
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+    def _signal(self, number: int) -> None:
+        with suppress(ProcessLookupError):
+            self._process.send_signal(number)
+
+    def exit_code(self) -> int | None:
+        """None while it runs."""
+        return self._process.poll()
+
+    def death(self) -> str:
+        return describe_exit(self._process.returncode)
+
+    def close(self) -> None:
+        os.close(self.fd)
+
+
+def _reports(lines: list[bytes]) -> Iterator[Report]:
+    for line in lines:
+        # A line that is not a report came from user code that found the descriptor; it is nobody's word.
+        with suppress(msgspec.MsgspecError):
+            yield _decode(line)
