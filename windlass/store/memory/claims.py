@@ -65,9 +65,10 @@ def apply(hub: Hub, row: Row, move: Transition, now: int) -> str:
 
 def claim(hub: Hub, worker: WorkerRow, seq: int, want: Want, now: int, expired: list[Row]) -> tuple[list[Claim], bool]:
     """Grant up to what is wanted; True with it when the worker must drain for a job that runs alone."""
-    alone = next((row for row in worker.running.values() if lifecycle.runs_alone(row.crashes, row.max_crashes)), None)
-    if alone is not None:
-        return [], True
+    if len(worker.running) == 1:  # a job that runs alone has no neighbours
+        (only,) = worker.running.values()
+        if lifecycle.runs_alone(only.crashes, only.max_crashes):
+            return [], True
     # A worker that drains asks for nothing, and must not lose its reservation by that.
     queues = [queue for queue, cap in want.queues if cap > 0] if want.total > 0 else worker.presence.queues
     solo = first_solo(hub, worker, queues, now)

@@ -47,6 +47,7 @@ class Hub:
         self.followers: set[str] = set()
         self.accepted = self.ranks = self.events = 0
         self.outbox: dict[str, list[Finished]] = {}
+        self.touched: set[str] = set()
         self.default_keep: dict[str, tuple[str, str]] = {}
 
     # -- states and indexes
@@ -148,12 +149,18 @@ class Hub:
         bucket = keep or (row.keep_failed if failed else row.keep_done) or self._default_bucket(row.queue, failed)
         row.keep_failed, row.keep_done = (bucket, row.keep_done) if failed else (row.keep_failed, bucket)
         self.buckets[bucket][row.id] = row
-        self.prune(bucket, now, PRUNE_STEP)
+        self.touched.add(bucket)
 
     def _default_bucket(self, queue: str, failed: bool) -> str:
         if queue not in self.default_keep:
             self.default_keep[queue] = self.settings.keep.buckets(queue)
         return self.default_keep[queue][failed]
+
+    def prune_touched(self, now: int) -> None:
+        """At the end of a step: the buckets that grew are cut back, once each."""
+        for bucket in self.touched:
+            self.prune(bucket, now, PRUNE_STEP)
+        self.touched.clear()
 
     def prune(self, bucket: str, now: int, limit: int) -> int:
         """Drop what is beyond a bucket's count (all of it) and past its age (bounded)."""

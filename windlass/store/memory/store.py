@@ -71,7 +71,10 @@ class MemoryStore:
     def _step(self) -> Iterator[tuple[Hub, int]]:
         hub = self.hub
         with hub.lock:
-            yield hub, hub.now()
+            now = hub.now()
+            yield hub, now
+            if hub.touched:
+                hub.prune_touched(now)
             if hub.outbox:
                 hub.post()
 
