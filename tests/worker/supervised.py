@@ -35,8 +35,8 @@ async def serve(journal: Path, words: set[str], leash: Leash) -> int:
     loop.add_signal_handler(signal.SIGINT, on_stop, "sigint")
     leash.on_orphaned(loop, lambda: on_stop("orphaned"))
     leash.report({"worker": f"w-{os.getpid()}"})
-    leash.report({"ready": True})
     note(journal, "ready")
+    leash.report({"ready": True})
     load = journal.with_suffix(".load")
     while not stop.is_set():
         if load.exists():
