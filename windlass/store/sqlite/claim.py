@@ -165,9 +165,9 @@ FROM moved GROUP BY event ORDER BY min(i)
 
 
 def _move_row(move: Transition) -> list[Any]:
-    run, epoch, seq = move.fence
+    fence = move.fence
     row = [
-        move.id, run, epoch, seq, CODE[move.to], move.event, move.delay, move.attempt, move.crashes, move.snoozes,
+        move.id, fence.run, fence.epoch, fence.seq, CODE[move.to], move.event, move.delay, move.attempt, move.crashes, move.snoozes,
         int(move.yields_to_cancel), maybe_text(move.result),
     ]  # fmt: skip
     if move.error is not None or move.reason or move.keep_done or move.keep_failed:

@@ -43,6 +43,7 @@ def insert(tx: Tx, jobs: Sequence[NewJob]) -> list[Answer]:
         answers.append(ACCEPTED)
     if rows:
         tx.ranks = rank
+        _wake_for_due(tx, rows)
         tx.run("INSERT INTO accept VALUES (?, ?)", (tx.now, encode(rows).decode()))
         _announce(tx, rows)
     tx.record("enqueued", "", fresh)
@@ -76,6 +77,16 @@ def _announce(tx: Tx, rows: list[list[Any]]) -> None:
         tx.count(queue, state, count)
         if state == READY:
             tx.wake(queue, count)
+
+
+def _wake_for_due(tx: Tx, rows: list[list[Any]]) -> None:
+    """Idle workers sleep until the next due time: when that comes nearer, one must set its alarm anew."""
+    scheduled = [(row[9], row[3]) for row in rows if row[7] == SCHEDULED]
+    if scheduled:
+        due, queue = min(scheduled)
+        before = tx.value("SELECT min(due_at) FROM jobs WHERE state = 1")
+        if before is None or due < before:
+            tx.wake(queue, 1)
 
 
 def get(tx: Tx, ids: Sequence[str]) -> list[Job | None]:

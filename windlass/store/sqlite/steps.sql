@@ -7,8 +7,8 @@
 
 -- Jobs that change state in the current step, with what is written about them. Filled by `settle` and `shift`.
 CREATE TEMP TABLE moved (
-    i INTEGER PRIMARY KEY,
-    job INTEGER NOT NULL UNIQUE,
+    job INTEGER PRIMARY KEY,
+    i INTEGER NOT NULL,                         -- its place in the argument
     id TEXT, task TEXT, queue TEXT,
     was INTEGER, goes INTEGER, hold INTEGER, place INTEGER, due INTEGER,
     attempt INTEGER, snoozes INTEGER, crashes INTEGER, max_crashes INTEGER,
@@ -31,7 +31,7 @@ CREATE TEMP TRIGGER settle_body INSTEAD OF INSERT ON settle BEGIN
     DELETE FROM moved;
     INSERT OR IGNORE INTO moved
     SELECT
-        i, n, id, task, queue, 3, goes, CASE WHEN goes = 2 THEN 2 * (crashes > 0 AND crashes = max_crashes - 1) ELSE 0 END,
+        n, i, id, task, queue, 3, goes, CASE WHEN goes = 2 THEN 2 * (crashes > 0 AND crashes = max_crashes - 1) ELSE 0 END,
         CASE WHEN goes > 3 THEN NEW.ranks + i
              WHEN goes = 2 AND event <> 'released' THEN ((9 - priority) << 56) + NEW.ranks + i
              ELSE place END,
@@ -45,16 +45,17 @@ CREATE TEMP TRIGGER settle_body INSTEAD OF INSERT ON settle BEGIN
         SELECT
             m.key AS i, j.n, j.id, j.task, j.queue, j.place, j.priority, j.max_crashes, j.watched, j.keep_done,
             j.keep_failed,
-            iif(m.value ->> 10 AND j.cancel, 6, m.value ->> 4) AS goes,
-            iif(m.value ->> 10 AND j.cancel, 'cancelled', m.value ->> 5) AS event,
-            iif(m.value ->> 10 AND j.cancel, j.reason, m.value ->> 13) AS reason,
+            iif(j.cancel AND m.value ->> 10, 6, m.value ->> 4) AS goes,
+            iif(j.cancel AND m.value ->> 10, 'cancelled', m.value ->> 5) AS event,
+            iif(j.cancel AND m.value ->> 10, j.reason, m.value ->> 13) AS reason,
             m.value ->> 6 AS delay, m.value ->> 7 AS attempt, m.value ->> 8 AS crashes, m.value ->> 9 AS snoozes,
             m.value ->> 11 AS result, m.value ->> 12 AS error, m.value ->> 14 AS fingerprint,
             iif(m.value ->> 10, NULL, nullif(m.value ->> 15, '')) AS move_done,
             nullif(m.value ->> 16, '') AS move_failed
-        FROM json_each(NEW.moves) AS m CROSS JOIN jobs AS j ON j.id = m.value ->> 0
+        FROM jsonb_each(NEW.moves) AS m CROSS JOIN jobs AS j ON j.id = m.value ->> 0
         WHERE j.state = 3 AND j.worker = NEW.worker
             AND j.run = m.value ->> 1 AND j.epoch = m.value ->> 2 AND j.seq = m.value ->> 3
+        LIMIT -1 OFFSET 0  -- keeps the two queries apart: merged, each use of a column above would look into the JSON
     );
     INSERT INTO apply VALUES (NEW.now);
 END;
@@ -67,7 +68,7 @@ CREATE TEMP TRIGGER shift_body INSTEAD OF INSERT ON shift BEGIN
     DELETE FROM moved;
     INSERT INTO moved
     SELECT
-        i, n, id, task, queue, state, goes,
+        n, i, id, task, queue, state, goes,
         CASE WHEN goes = 2 THEN 2 * (crashes > 0 AND crashes = max_crashes - 1) ELSE 0 END,
         CASE WHEN goes > 3 THEN NEW.ranks + i
              WHEN goes = 2 AND NOT (stays AND place > 0) THEN ((9 - priority) << 56) + NEW.ranks + i
@@ -82,7 +83,8 @@ CREATE TEMP TRIGGER shift_body INSTEAD OF INSERT ON shift BEGIN
             j.keep_done, j.keep_failed,
             r.value ->> 1 AS goes, r.value ->> 2 AS due, r.value ->> 3 AS stays, r.value ->> 4 AS reason,
             r.value ->> 5 AS error, r.value ->> 6 AS fingerprint, r.value ->> 7 AS crashes, r.value ->> 8 AS max_crashes
-        FROM json_each(NEW.rows) AS r CROSS JOIN jobs AS j ON j.n = r.value ->> 0
+        FROM jsonb_each(NEW.rows) AS r CROSS JOIN jobs AS j ON j.n = r.value ->> 0
+        LIMIT -1 OFFSET 0
     );
     INSERT INTO apply VALUES (NEW.now);
 END;
@@ -104,7 +106,7 @@ CREATE TEMP TRIGGER apply_body INSTEAD OF INSERT ON apply BEGIN
         fingerprint = iif(m.error IS NULL, jobs.fingerprint, coalesce(m.fingerprint, '')),
         error = coalesce(m.error, jobs.error)
     FROM (SELECT moved.*, buckets.n AS bucket FROM moved LEFT JOIN buckets ON buckets.name = moved.keep) AS m
-    WHERE jobs.n = m.job;
+    WHERE jobs.n = +m.job;
     INSERT INTO counts SELECT queue, was, -count(*) FROM moved WHERE true GROUP BY queue, was
         ON CONFLICT DO UPDATE SET jobs = jobs + excluded.jobs;
     INSERT INTO counts SELECT queue, goes, count(*) FROM moved WHERE true GROUP BY queue, goes
@@ -171,7 +173,7 @@ CREATE TEMP TRIGGER accept_body INSTEAD OF INSERT ON accept BEGIN
         value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7,
         value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12, value ->> 13, value ->> 14, value ->> 15,
         NEW.now
-    FROM json_each(NEW.jobs);
+    FROM jsonb_each(NEW.jobs);
 END;
 
 -- finish(now, shift, ranks, counts, news, kept): what every writing transaction ends with.
@@ -180,7 +182,7 @@ END;
 CREATE TEMP VIEW finish (now, shift, ranks, counts, news, kept) AS SELECT NULL, NULL, NULL, NULL, NULL, NULL;
 CREATE TEMP TRIGGER finish_body INSTEAD OF INSERT ON finish BEGIN
     UPDATE windlass SET last = NEW.now, shift = NEW.shift, ranks = NEW.ranks;
-    INSERT INTO counts SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(NEW.counts) WHERE true
+    INSERT INTO counts SELECT value ->> 0, value ->> 1, value ->> 2 FROM jsonb_each(NEW.counts) WHERE true
         ON CONFLICT DO UPDATE SET jobs = jobs + excluded.jobs;
     INSERT INTO events (at, groups) SELECT NEW.now, NEW.news WHERE NEW.news <> '[]';
     DELETE FROM events WHERE NEW.news <> '[]' AND seq <= (SELECT max(seq) FROM events) - NEW.kept;

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from windlass.core.event import Row as EventRow
+from windlass.core.job import Fence
 from windlass.store.base import BeatReply, Note, Presence, WorkerInfo
 from windlass.store.sqlite.asides import groups, undeclare
 from windlass.store.sqlite.claim import cancels, next_due, worker_row
@@ -90,7 +91,7 @@ def note(tx: Tx, worker: str, notes: Sequence[Note]) -> list[str]:
     logged: dict[str, int] = {}
     for note in notes:
         job = found.get(note.id)
-        if job is None or tuple(job[1:4]) != tuple(note.fence):
+        if job is None or Fence(*job[1:4]) != note.fence:
             refused.append(note.id)
             continue
         event: EventRow = [note.id, job[5], job[6]]
