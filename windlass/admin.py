@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -15,7 +16,7 @@ from windlass.core.hints import did_you_mean
 from windlass.core.job import State
 from windlass.errors import ConfigError, EnqueueError, IdConflict, JobLost, QueueFull, WindlassError
 from windlass.handle import Handle, JobInfo, job_info
-from windlass.store.base import EVERY_EVENT, MAX_BATCH, Accept, Action, Answer, Change, Query, Store
+from windlass.store.base import EVERY_EVENT, MAX_BATCH, Accept, Action, Answer, Change, ChangeReply, Query, Store
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -190,3 +191,63 @@ def redact_url(url: str) -> str:
         return url
     user, _, host = parts.netloc.rpartition("@")
     return urlunsplit(parts._replace(netloc=f"{user.partition(':')[0]}:***@{host}"))
+
+
+# -- many jobs at once
+
+
+async def change_jobs(app: Windlass, change: Change, ids: Sequence[str]) -> ChangeReply:
+    """Act on any number of jobs by id: what was changed, and why the others were not."""
+    client = await app.client()
+    whole = ChangeReply([], {})
+    for start in range(0, len(ids), MAX_BATCH):
+        reply = await client.store.change(change, ids[start : start + MAX_BATCH])
+        whole.changed += reply.changed
+        whole.skipped |= reply.skipped
+    return whole
+
+
+async def retry_jobs(app: Windlass, ids: Sequence[str]) -> ChangeReply:
+    """Run ended jobs again; those that wait for their time start now."""
+    reply = await change_jobs(app, Change(action=Action.RETRY), ids)
+    waiting = [id for id, state in reply.skipped.items() if state == State.SCHEDULED]
+    promoted = (await change_jobs(app, Change(action=Action.PROMOTE), waiting)).changed
+    left = {id: state for id, state in reply.skipped.items() if id not in promoted}
+    return ChangeReply([*reply.changed, *promoted], left)
+
+
+class DeadGroup(msgspec.Struct, kw_only=True):
+    """Dead letters with one fault: the same error through the same functions."""
+
+    fingerprint: str
+    error: str
+    message: str
+    count: int = 0
+    tasks: list[str] = []
+    newest: str = ""
+    last_at: datetime | None = None
+
+
+async def dead_groups(app: Windlass, queue: str = "", task: str = "", most: int = 10_000) -> list[DeadGroup]:
+    """The dead letters by fault, the most frequent first; looks at the newest ``most`` of them."""
+    groups: dict[str, DeadGroup] = {}
+    looked, cursor = 0, ""
+    while looked < most:
+        page = await app.dead.list(queue=queue, task=task, limit=min(MAX_BATCH, most - looked), after=cursor)
+        for job in page.jobs:
+            add_to_group(groups, job)
+        looked, cursor = looked + len(page.jobs), page.cursor
+        if not cursor:
+            break
+    return sorted(groups.values(), key=lambda group: -group.count)
+
+
+def add_to_group(groups: dict[str, DeadGroup], job: JobInfo) -> None:
+    kind, message = (job.error.type, job.error.message) if job.error else (job.reason, "")
+    key = (job.error.fingerprint if job.error else "") or kind
+    group = groups.setdefault(
+        key, DeadGroup(fingerprint=key, error=kind, message=message, newest=job.id, last_at=job.finished_at)
+    )
+    group.count += 1
+    if job.task not in group.tasks:
+        group.tasks.append(job.task)

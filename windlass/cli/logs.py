@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import click
 import msgspec
 
+from windlass.cli.output import hour
 from windlass.context import JobIdFilter
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
@@ -26,12 +27,10 @@ class TextFormatter(logging.Formatter):
         self._colour = colour
 
     def format(self, record: logging.LogRecord) -> str:
-        at = datetime.fromtimestamp(record.created).astimezone()
         level = f"{record.levelname:<7}"
         if self._colour and record.levelname in _COLOURS:
             level = click.style(level, fg=_COLOURS[record.levelname])
-        clock = f"{at:%H:%M:%S}.{at.microsecond // 1000:03}"
-        line = f"{clock} {level} {record.name}: {record.getMessage()}{self._job(record)}"
+        line = f"{hour(int(record.created * 1000))} {level} {record.name}: {record.getMessage()}{self._job(record)}"
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
         if record.stack_info:

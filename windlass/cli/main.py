@@ -15,6 +15,17 @@ INTERRUPTED = 130
 
 COMMANDS = {
     "worker": "worker:worker",
+    "enqueue": "enqueue:enqueue",
+    "jobs": "jobs:jobs",
+    "tail": "tail:tail",
+    "cancel": "change:cancel",
+    "retry": "change:retry",
+    "dead": "dead:dead",
+    "queues": "queues:queues",
+    "workers": "queues:workers",
+    "doctor": "doctor:doctor",
+    "bench": "bench:bench",
+    "completion": "completion:completion",
 }
 
 

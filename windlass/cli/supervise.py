@@ -108,11 +108,6 @@ def reporter(leash: Leash) -> Callable[[dict[str, Any]], None]:
             leash.on_orphaned(loop, lambda: signal.raise_signal(signal.SIGTERM))
             # "Drop everything": the same as being asked twice.
             loop.add_signal_handler(signal.SIGQUIT, lambda: signal.raise_signal(signal.SIGTERM))
-        if "worker" in message:
-            leash.registered(message["worker"])
-        if message.get("ready"):
-            leash.ready()
-        if "load" in message:
-            leash.load(**message["load"])
+        leash.report(message)
 
     return report

@@ -74,15 +74,21 @@ def _named(target: Target, words: tuple[str, ...], own: str) -> tuple[Target, li
     return target, list(words)
 
 
-def takes_app(own: str = "", *, by_url: bool = True, json: bool = True) -> Callable[[Command], Command]:
+def takes_app(
+    own: str = "", *, by_url: bool = True, json: bool = True, optional: bool = False
+) -> Callable[[Command], Command]:
     """Give a command its APP argument with all its other forms, ``--json`` and ``--debug``.
 
-    ``own`` names the command's own arguments behind APP for the help text; it then gets them as ``words``.
+    ``own`` names the command's own arguments behind APP for the help text; it then gets them as ``words``. Where
+    the app is ``optional`` and not given in any form, ``target`` is None.
     """
 
     def decorate(command: Command) -> Command:
         @functools.wraps(command)
         def called(words: tuple[str, ...], app_spec: str | None, url: str | None = None, **options: Any) -> Any:
+            given = words or app_spec or url or click.get_current_context().meta.get("windlass.app")
+            if optional and not given and not (os.environ.get("WINDLASS_APP") or os.environ.get("WINDLASS_URL")):
+                return command(target=None, **options)
             target, rest = pick(words, app_spec, url, own, by_url)
             if own:
                 options["words"] = rest

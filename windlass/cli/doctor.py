@@ -1,0 +1,191 @@
+"""``windlass doctor``: what is installed, reachable and safe, and what is not."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import re
+import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Literal
+
+import click
+import msgspec
+
+from windlass.admin import redact_url
+from windlass.app import Windlass
+from windlass.cli import output
+from windlass.cli.errors import CliError
+from windlass.cli.target import Target, run, takes_app
+from windlass.core.duration import show_ms
+from windlass.errors import ConfigError, WindlassError
+from windlass.store.base import QueueInfo, Store, WorkerInfo
+
+Level = Literal["ok", "note", "warning", "wrong"]
+_MARKS = {"ok": ("✓", "green"), "note": ("·", "bright_black"), "warning": ("!", "yellow"), "wrong": ("✗", "red")}
+_FIRST_SAFE_SQLITE = (3, 51, 3)
+_CLOCK_SLACK_MS = 2_000
+
+
+class Check(msgspec.Struct):
+    """One thing looked at."""
+
+    name: str
+    level: Level
+    text: str
+
+
+@click.command()
+@takes_app(optional=True)
+def doctor(target: Target | None, as_json: bool) -> None:
+    """Say what is installed, reachable and safe.
+
+    Without an app it looks at this Python only; with one also at its store, workers and queues.
+    Exit code 1 if something is wrong.
+    """
+    checks = [*about_python(), *about_extras()]
+    if target is not None:
+        checks += about_target(target)
+    wrong = any(check.level == "wrong" for check in checks)
+    if as_json:
+        output.print_json({"ok": not wrong, "checks": checks})
+    else:
+        show(checks)
+    if wrong:
+        click.get_current_context().exit(1)
+
+
+def show(checks: list[Check]) -> None:
+    width = max(len(check.name) for check in checks)
+    for check in checks:
+        mark, colour = _MARKS[check.level]
+        text = check.text.replace("\n", "\n" + " " * (width + 4))
+        click.echo(f"{click.style(mark, fg=colour)} {check.name:<{width}}  {text}")
+
+
+# -- this installation
+
+
+def about_python() -> Iterator[Check]:
+    import apsw
+
+    from windlass import __version__
+
+    new_enough = sys.version_info >= (3, 11)
+    yield Check("windlass", "ok", __version__)
+    yield Check("python", "ok" if new_enough else "wrong", f"{platform.python_version()} on {platform.platform()}")
+    version = apsw.sqlite_lib_version()
+    safe = tuple(int(part) for part in version.split(".")) >= _FIRST_SAFE_SQLITE
+    race = "" if safe else ": up to 3.51.2 its WAL can corrupt the file; upgrade apsw"
+    yield Check("sqlite", "ok" if safe else "wrong", f"{version} (apsw {apsw.apsw_version()}){race}")
+    try:
+        yield Check("event loop", "ok", f"uvloop {importlib.metadata.version('uvloop')}")
+    except importlib.metadata.PackageNotFoundError:
+        yield Check("event loop", "note", "asyncio; uvloop would be faster")
+    now = datetime.now(UTC)
+    yield Check("clock", "ok" if now.year >= 2025 else "wrong", f"{now:%Y-%m-%d %H:%M:%S} UTC")
+
+
+def about_extras() -> Iterator[Check]:
+    """Each extra of this distribution with what it needs; one that is half installed is worth a warning."""
+    extras: dict[str, dict[str, str]] = {}
+    for requirement in _requirements():
+        found = re.match(r"""([\w.-]+).*extra\s*==\s*['"]([\w-]+)['"]""", requirement)
+        if found and found.group(2) != "all":
+            extras.setdefault(found.group(2), {})[found.group(1)] = _version(found.group(1))
+    for extra, packages in extras.items():
+        there = ", ".join(f"{name} {version}" for name, version in packages.items() if version)
+        missing = ", ".join(name for name, version in packages.items() if not version)
+        if not missing:
+            yield Check(extra, "ok", there)
+        elif there:
+            yield Check(extra, "warning", f"{there}, but not {missing}: pip install 'windlass[{extra}]'")
+        else:
+            yield Check(extra, "note", f"not installed: pip install 'windlass[{extra}]'")
+
+
+def _requirements() -> list[str]:
+    try:
+        return importlib.metadata.requires("windlass") or []
+    except importlib.metadata.PackageNotFoundError:
+        return []
+
+
+def _version(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+# -- the app and its store
+
+
+def about_target(target: Target) -> list[Check]:
+    try:
+        app = target.load(tasks=True)
+    except CliError as error:
+        return [Check("app", "wrong", "\n".join(filter(None, [error.message, error.detail.rstrip()])))]
+    except ConfigError as error:
+        return [Check("store", "wrong", str(error))]
+    checks = []
+    if target.spec:
+        level: Level = "ok" if app.tasks or app.handlers else "warning"
+        checks.append(Check("app", level, f"{app.name}, {len(app.tasks)} tasks"))
+    try:
+        return checks + run(app, lambda: about_store(app))
+    except WindlassError as error:
+        return [*checks, Check("store", "wrong", f"{redact_url(app.url)} cannot be used: {error}")]
+
+
+async def about_store(app: Windlass) -> list[Check]:
+    start = time.perf_counter()
+    store = (await app.client()).store
+    info = await store.info()
+    opened = time.perf_counter()
+    workers, queues = await store.workers(), await store.queues()
+    trip = (time.perf_counter() - opened) * 1000 / 2
+    reached = f"opened in {(opened - start) * 1000:.0f} ms, {trip:.1f} ms per question"
+    details = ", ".join(f"{name} {value}" for name, value in info.details.items())
+    return [
+        Check("store", "ok", f"{redact_url(app.url)}: {info.engine} {info.version}, {reached}"),
+        Check("details", "note", details or "none"),
+        Check("durability", "warning" if info.durability.startswith("none") else "ok", info.durability),
+        *(Check("warning", "warning", text) for text in info.warnings),
+        await about_clock(store),
+        about_workers(workers),
+        *about_queues(queues, workers),
+    ]
+
+
+async def about_clock(store: Store) -> Check:
+    """The store stamps events with its own clock: the newest one cannot be later than now."""
+    newest = await store.events(-1)
+    ahead = newest[-1].at - int(time.time() * 1000) if newest else 0
+    if ahead > _CLOCK_SLACK_MS:
+        return Check("store clock", "warning", f"{show_ms(ahead)} ahead of this machine's; check both against NTP")
+    return Check("store clock", "ok", "not ahead of this machine's")
+
+
+def about_workers(workers: list[WorkerInfo]) -> Check:
+    alive = [worker for worker in workers if worker.alive]
+    dead = len(workers) - len(alive)
+    text = f"{len(alive)} alive, {sum(worker.running for worker in alive)} jobs running"
+    if dead:
+        return Check("workers", "warning", f"{text}; {dead} died and their jobs are not recovered yet")
+    return Check("workers", "ok" if alive else "note", text if alive else "none is running")
+
+
+def about_queues(queues: list[QueueInfo], workers: list[WorkerInfo]) -> Iterator[Check]:
+    served = {queue for worker in workers if worker.alive for queue in worker.presence.queues}
+    for queue in queues:
+        ready, failed = queue.counts.get("ready", 0), queue.counts.get("failed", 0)
+        if ready and queue.name not in served:
+            text = (
+                f"{ready:,} jobs are ready and no live worker serves it (the oldest for {show_ms(queue.oldest_ready)})"
+            )
+            yield Check(f"queue {queue.name}", "warning", text)
+        if failed:
+            yield Check(f"queue {queue.name}", "note", f"{failed:,} dead letters: windlass dead list")

@@ -1,0 +1,176 @@
+"""``windlass jobs``: listings, and one job with everything that is known of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import msgspec
+
+from windlass.app import Windlass
+from windlass.cli import output
+from windlass.cli.errors import CliError, NotDone
+from windlass.cli.target import Target, complete_queues, complete_tasks, run, takes_app
+from windlass.core.duration import from_ms, show_ms
+from windlass.core.job import LogLine, State
+from windlass.handle import JobInfo
+
+STATES = [str(state) for state in State]
+
+
+@click.group()
+def jobs() -> None:
+    """List jobs, and show one."""
+
+
+@jobs.command("list")
+@takes_app()
+@click.option("--queue", default="", shell_complete=complete_queues, help="Only this queue.")
+@click.option("--state", "states", type=click.Choice(STATES), multiple=True, help="Only this state; repeatable.")
+@click.option("--task", default="", shell_complete=complete_tasks, help="Only this task.")
+@click.option(
+    "--limit", type=click.IntRange(1, 1000), default=50, show_default=True, metavar="N", help="At most so many."
+)
+@click.option("--after", default="", metavar="CURSOR", help="Go on behind an earlier page.")
+def list_jobs(
+    target: Target, as_json: bool, queue: str, states: tuple[str, ...], task: str, limit: int, after: str
+) -> None:
+    """List jobs, the newest first."""
+    app = target.load()
+    page = run(app, lambda: app.jobs(queue=queue, state=states, task=task, limit=limit, after=after))
+    if as_json:
+        output.print_json(page)
+        return
+    if page.jobs:
+        output.table(
+            ("id", "task", "queue", "state", "attempts", "age", "about"), [_row(job) for job in page.jobs],
+            right=("attempts", "age"),
+        )  # fmt: skip
+    else:
+        output.note("no jobs" + (" on this page" if page.partial else ""))
+    if page.cursor:
+        part = "looked at enough records for one page; " if page.partial else ""
+        output.note(f"{part}more with --after {page.cursor}")
+
+
+def _row(job: JobInfo) -> tuple[Any, ...]:
+    age = output.ago(job.enqueued_at).removesuffix(" ago")
+    return job.id, job.task, job.queue, output.state(job.state), job.attempts + job.crashes or "", age, about(job)
+
+
+def about(job: JobInfo) -> str:
+    """The one thing worth knowing of a job in its state."""
+    if job.state is State.FAILED and job.error:
+        return _cut(f"{job.error.type}: {job.error.message}")
+    if job.state is State.SCHEDULED:
+        return f"{'retry ' if job.attempts else ''}{output.ago(job.due_at)}"
+    if job.state is State.RUNNING:
+        return _running(job)
+    if job.state is State.SUCCEEDED:
+        return "" if job.result is None else output.compact(job.result, 50)
+    return _cut(job.reason)
+
+
+def _running(job: JobInfo) -> str:
+    done = f"{job.progress.percent:g}% {job.progress.message}".strip() if job.progress else ""
+    since = f"for {output.ago(job.started_at).removesuffix(' ago')}" if job.started_at else ""
+    return ", ".join(filter(None, [since, done, "cancel requested" if job.cancel_requested else ""]))
+
+
+def _cut(text: str, most: int = 70) -> str:
+    line = text.partition("\n")[0]
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
+@jobs.command("show")
+@takes_app("ID")
+def show_job(target: Target, as_json: bool, words: list[str]) -> None:
+    """Show one job: its record, arguments, result, error, progress and logs."""
+    show(target, one_id(words), as_json)
+
+
+def one_id(words: list[str]) -> str:
+    if len(words) != 1:
+        raise click.UsageError("give one job ID" if not words else f"give one job ID, not {len(words)}")
+    return words[0]
+
+
+def show(target: Target, id: str, as_json: bool) -> None:
+    app = target.load()
+    info, logs = run(app, lambda: read(app, id))
+    if as_json:
+        output.print_json({**msgspec.to_builtins(info, enc_hook=str), "logs": [_log(line) for line in logs]})
+    else:
+        print_job(info, logs)
+
+
+async def read(app: Windlass, id: str) -> tuple[JobInfo, list[LogLine]]:
+    info = await app.job(id).info()
+    if info is None:
+        raise unknown(id)
+    return info, await app.job(id).logs()
+
+
+def unknown(id: str) -> CliError:
+    return NotDone(f"there is no job {id!r}: it was never accepted, was deleted, or its retention has passed")
+
+
+def _log(line: LogLine) -> dict[str, Any]:
+    return {"n": line.n, "at": from_ms(line.at), "level": line.level, "text": line.text}
+
+
+def print_job(job: JobInfo, logs: list[LogLine]) -> None:
+    """Everything known of a job, the short things first."""
+    output.fields(
+        [
+            ("id", job.id),
+            ("task", job.task + (f" (version {job.version})" if job.version > 1 else "")),
+            ("state", output.state(job.state)),
+            ("reason", job.reason),
+            ("queue", f"{job.queue}, priority {job.priority}"),
+            ("tries", _tries(job)),
+            ("progress", f"{job.progress.percent:g}% {job.progress.message}" if job.progress else ""),
+            ("enqueued", output.clock(job.enqueued_at)),
+            ("due", output.clock(job.due_at) if not job.state.terminal else ""),
+            ("expires", output.clock(job.expires_at)),
+            ("started", output.clock(job.started_at)),
+            ("finished", output.clock(job.finished_at)),
+            ("took", _took(job)),
+            ("worker", job.worker),
+            ("source", job.source),
+            ("correlation", job.correlation_id if job.correlation_id != job.id else ""),
+            ("headers", output.compact(job.headers) if job.headers else ""),
+            ("cancel", "requested" if job.cancel_requested else ""),
+        ]
+    )
+    output.section("arguments", output.pretty(job.args))
+    if job.state is State.SUCCEEDED:
+        output.section("result", output.pretty(job.result))
+    if job.progress and job.progress.data:
+        output.section("progress data", output.pretty(job.progress.data))
+    _print_error(job)
+    if logs:
+        output.section("logs", "\n".join(f"{output.hour(line.at)} {line.level:<7} {line.text}" for line in logs))
+
+
+def _print_error(job: JobInfo) -> None:
+    if job.error is None:
+        return
+    if job.error.attempts:
+        earlier = [f"{one.attempt}  {one.type}: {one.message}" for one in job.error.attempts]
+        output.section("earlier attempts", "\n".join(earlier))
+    title = f"error  {job.error.fingerprint}" if job.error.fingerprint else "error"
+    output.section(title, job.error.traceback or f"{job.error.type}: {job.error.message}")
+
+
+def _tries(job: JobInfo) -> str:
+    parts = [f"run {job.run}"] if job.run > 1 else []
+    counts = ((job.attempts, "failed attempt"), (job.crashes, "crash"), (job.snoozes, "snooze"))
+    parts += [f"{n} {word}{'' if n == 1 else 'es' if word == 'crash' else 's'}" for n, word in counts if n]
+    return ", ".join(parts)
+
+
+def _took(job: JobInfo) -> str:
+    if not job.started_at or not job.finished_at:
+        return ""
+    return show_ms(int((job.finished_at - job.started_at).total_seconds() * 1000))

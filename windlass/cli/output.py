@@ -1,0 +1,134 @@
+"""What commands print: JSON for programs, tables and short texts for people. Rich is imported when it is used."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from windlass.core.duration import show_ms
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+COLOURS = {
+    "ready": "cyan",
+    "running": "blue",
+    "succeeded": "green",
+    "failed": "red",
+    "cancelled": "yellow",
+    "skipped": "yellow",
+    "scheduled": "magenta",
+    "waiting": "magenta",
+}
+_PIPED_WIDTH = 1_000
+
+
+def print_json(value: Any, *, line: bool = False) -> None:
+    """One JSON document; ``line`` keeps it on one line and sends it at once, for streams."""
+    data = msgspec.json.encode(value, enc_hook=str)
+    click.echo(data.decode() if line else msgspec.json.format(data, indent=2).decode())
+    if line:
+        sys.stdout.flush()
+
+
+def console() -> Console:
+    """The terminal; into a pipe nothing is cut off."""
+    from rich.console import Console
+
+    return Console(highlight=False, soft_wrap=False, width=None if sys.stdout.isatty() else _PIPED_WIDTH)
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Sequence[str] = ()) -> None:
+    """A table without lines; ``right`` names the columns of numbers. Ids are never cut."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    grid = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+    for name in columns:
+        whole = name in ("id", "state", "fingerprint", *right)
+        grid.add_column(
+            name, justify="right" if name in right else "left", no_wrap=whole, overflow="fold",
+            min_width=36 if name == "id" else None,
+        )  # fmt: skip
+    for row in rows:
+        grid.add_row(*(cell if hasattr(cell, "plain") else escape(cell) for cell in row))
+    console().print(grid)
+
+
+def escape(value: object) -> str:
+    """Text as it is, with nothing taken for markup."""
+    from rich.markup import escape as escape_markup
+
+    return escape_markup(str(value))
+
+
+def state(name: str) -> Text:
+    """A state in its colour."""
+    from rich.text import Text
+
+    return Text(name, COLOURS.get(name, ""))
+
+
+def fields(pairs: Iterable[tuple[str, Any]]) -> None:
+    """Names and values below each other; empty values are left out."""
+    from rich.table import Table
+
+    grid = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    grid.add_column(style="bright_black", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in pairs:
+        if value not in (None, ""):
+            grid.add_row(name, value if hasattr(value, "plain") else escape(value))
+    console().print(grid)
+
+
+def section(title: str, text: str) -> None:
+    """A titled block of text, printed as it is."""
+    click.echo(f"\n{click.style(title, bold=True)}")
+    for line in text.rstrip("\n").splitlines():
+        click.echo(f"  {line}")
+
+
+def compact(value: Any, most: int = 0) -> str:
+    """A value as JSON on one line, cut where ``most`` is given."""
+    text = msgspec.json.encode(value, enc_hook=str).decode()
+    return text if not most or len(text) <= most else text[: most - 1] + "…"
+
+
+def pretty(value: Any) -> str:
+    """A value as indented JSON."""
+    return msgspec.json.format(msgspec.json.encode(value, enc_hook=str), indent=2).decode()
+
+
+def ago(at: datetime | None) -> str:
+    """How long since, or until."""
+    if at is None:
+        return ""
+    ms = int((datetime.now(UTC) - at).total_seconds() * 1000)
+    return f"{about(ms)} ago" if ms >= 0 else f"in {about(-ms)}"
+
+
+def about(ms: int) -> str:
+    """A duration in its largest unit: for ages, where the rest says nothing."""
+    return show_ms(ms).partition(" ")[0] if ms >= 60_000 else f"{ms // 1000}s"
+
+
+def clock(at: datetime | None) -> str:
+    """Local time with its zone, and how long since."""
+    return f"{at.astimezone():%Y-%m-%d %H:%M:%S %Z} ({ago(at)})" if at else ""
+
+
+def hour(ms: int) -> str:
+    """A stored instant as local time of day, to the millisecond."""
+    return f"{datetime.fromtimestamp(ms / 1000).astimezone():%H:%M:%S}.{ms % 1000:03}"
+
+
+def note(text: str) -> None:
+    """A remark for people, on standard error."""
+    click.secho(text, fg="bright_black", err=True)
