@@ -1,24 +1,20 @@
-"""An exchange: settle what finished, claim what is free."""
+"""Claiming: the other half of an exchange."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
 
 import msgspec
 
 from windlass.core import lifecycle
-from windlass.core.job import Claim, State
-from windlass.core.lifecycle import Transition
-from windlass.errors import StoreError
-from windlass.store.base import MAX_BATCH, ExchangeReply, Want
+from windlass.core.job import Claim
+from windlass.store.base import MAX_BATCH, Want
 from windlass.store.sqlite.asides import groups
-from windlass.store.sqlite.codes import CODE, FAILED, READY, RUNNING, maybe_bytes, maybe_text, to_bytes
-from windlass.store.sqlite.expiry import expired_row, promote
-from windlass.store.sqlite.moves import shift, tell_watchers
-from windlass.store.sqlite.tx import Skills, Tx, decode, encode, ids_json
+from windlass.store.sqlite.codes import FAILED, READY, RUNNING, maybe_bytes, to_bytes
+from windlass.store.sqlite.expiry import expired_row
+from windlass.store.sqlite.moves import shift
+from windlass.store.sqlite.tx import Skills, Tx, ids_json
 
 
 class Candidate(msgspec.Struct, array_like=True):
@@ -69,156 +65,45 @@ FIRST_SOLO = f"SELECT {CANDIDATE} FROM jobs WHERE state = 2 AND queue = ? AND ho
 _candidates = msgspec.json.Decoder(list[Candidate]).decode
 
 
-class WorkerRow(NamedTuple):
-    """A worker as an exchange needs it."""
-
-    n: int
-    id: str
-    seq: int
-    dead: int
-    mark: int
-    refused: str
-
-
-def worker_row(tx: Tx, id: str) -> WorkerRow | None:
-    row = tx.one("SELECT n, id, seq, dead, mark, refused FROM workers WHERE id = ?", (id,))
-    return row and WorkerRow(*row)
-
-
-def exchange(tx: Tx, worker: str, seq: int, moves: Sequence[Transition], want: Want) -> ExchangeReply:
-    row = worker_row(tx, worker)
-    if row is None or row.dead:
-        return ExchangeReply(refused=[move.id for move in moves], gone=True)
-    if seq < row.seq:
-        raise StoreError(f"worker {worker} sent exchange {seq} after {row.seq}")
-    if seq == row.seq:
-        return ExchangeReply(_granted_before(tx, row), decode(row.refused), cancels(tx, row.n), next_due(tx))
-    refused = settle(tx, row, moves) if moves else []
-    promoted = promote(tx, MAX_BATCH)
-    claiming = Claiming(tx, row, seq, want)
-    granted, drain = claiming.claim()
-    idle = len(granted) < claiming.total and not claiming.more
-    tx.run(
-        "UPDATE workers SET seq = ?, idle = ?, reserved = ?, refused = ? WHERE n = ?",
-        (seq, idle, claiming.reserved, ids_json(refused), row.n),
-    )
-    tx.record("started", worker, [[job.id, job.task, job.queue] for job in granted])
-    for queue, count in promoted.items():
-        if tx.value("SELECT 1 FROM jobs WHERE state = 2 AND queue = ? AND hold = 0 LIMIT 1", (queue,)):
-            tx.wake(queue, count, but=row.n)
-    if claiming.more:
-        tx.tell(worker)
-    return ExchangeReply(granted, refused, cancels(tx, row.n), next_due(tx), drain=drain)
-
-
-def _granted_before(tx: Tx, row: WorkerRow) -> list[Claim]:
+def granted_before(tx: Tx, worker: int, seq: int) -> list[Claim]:
+    """What an exchange was granted and is still running, for a worker that did not hear the answer."""
     sql = f"SELECT json_group_array({CANDIDATE}) FROM (SELECT * FROM jobs WHERE state = 3 AND worker = ? AND seq = ?)"
-    found = _candidates(tx.value(sql, (row.n, row.seq)))
+    found = _candidates(tx.value(sql, (worker, seq)))
     return [job.claim(job.epoch, job.seq) for job in sorted(found, key=lambda job: job.place)]
-
-
-def cancels(tx: Tx, worker: int) -> list[str]:
-    sql = "SELECT json_group_array(id) FROM jobs WHERE state = 3 AND worker = ? AND cancel = 1"
-    found: list[str] = decode(tx.value(sql, (worker,)))
-    return found
-
-
-def next_due(tx: Tx) -> int:
-    due = tx.value("SELECT min(due_at) FROM jobs WHERE state = 1")
-    return -1 if due is None else max(0, due - tx.now)
-
-
-# -- settling
-
-
-def settle(tx: Tx, worker: WorkerRow, moves: Sequence[Transition]) -> list[str]:
-    """Apply the moves whose fence holds; the ids of the others."""
-    rows = [_move_row(move) for move in moves]
-    tx.run(
-        "INSERT INTO settle VALUES (?, ?, ?, ?, ?, ?)",
-        (worker.n, tx.now, tx.take_ranks(len(rows)), tx.memo.done, tx.memo.failed, encode(rows).decode()),
-    )
-    applied = watched = 0
-    for kind, count, watchers, news in tx.all(SETTLED):
-        applied += count
-        watched += watchers
-        tx.groups.append((kind, worker.id, msgspec.Raw(news)))
-    if watched:
-        tell_watchers(tx)
-    if any(move.to is State.READY for move in moves):
-        for queue, count in tx.all("SELECT queue, count(*) FROM moved WHERE goes = 2 GROUP BY queue"):
-            tx.wake(queue, count, but=worker.n)
-    if applied == len(moves):
-        return []
-    held = set(decode(tx.value("SELECT json_group_array(i) FROM moved")))
-    return [move.id for i, move in enumerate(moves) if i not in held]
-
-
-# Events in the order of their first move. The news never becomes Python objects.
-SETTLED = """
-SELECT event, count(*), sum(watched), json_group_array(
-    CASE WHEN delay IS NOT NULL THEN json_array(id, task, queue, json_object('delay', delay))
-         WHEN goes > 3 AND reason <> '' THEN json_array(id, task, queue, json_object('reason', reason))
-         ELSE json_array(id, task, queue) END)
-FROM moved GROUP BY event ORDER BY min(i)
-"""
-
-
-def _move_row(move: Transition) -> list[Any]:
-    fence = move.fence
-    row = [
-        move.id, fence.run, fence.epoch, fence.seq, CODE[move.to], move.event, move.delay, move.attempt, move.crashes, move.snoozes,
-        int(move.yields_to_cancel), maybe_text(move.result),
-    ]  # fmt: skip
-    if move.error is not None or move.reason or move.keep_done or move.keep_failed:
-        row += [maybe_text(move.error), move.reason, move.fingerprint, move.keep_done, move.keep_failed]
-    return row
-
-
-# -- claiming
 
 
 class Claiming:
     """One exchange's search for jobs."""
 
-    def __init__(self, tx: Tx, worker: WorkerRow, seq: int, want: Want) -> None:
-        self.tx, self.worker, self.seq = tx, worker, seq
+    def __init__(self, tx: Tx, worker: int, skills: Skills, seq: int, want: Want) -> None:
+        self.tx, self.worker, self.skills, self.seq = tx, worker, skills, seq
         self.total, self.queues = min(want.total, MAX_BATCH), want.queues
-        self.skills: Skills = tx.skills(worker.n, worker.mark)
         self.granted: list[Claim] = []
         self.taken: list[int] = []
         self.reserved = 0
         self.turned_away = 0
         self.more = False
 
-    def claim(self) -> tuple[list[Claim], bool]:
-        """The grants; True with them when the worker must drain for a job that runs alone."""
-        held_back = self._look()
-        if held_back is None:
-            return [], True
+    def claim(self, held_back: bool) -> bool:
+        """Grant what there is. True when the worker must drain for a job that runs alone.
+
+        ``held_back``: some jobs of its queues are out of the ready order.
+        """
         if held_back:
-            solo = self._solo()
-            if solo is not None:
-                return solo
+            drain = self._solo()
+            if drain is not None:
+                return drain
         for queue, cap in self.queues:
             take = min(cap, self.total - len(self.granted))
             if take > 0:
                 self._queue(queue, take, held_back)
-        return self.granted, False
+        return False
 
-    def _look(self) -> bool | None:
-        """None: it runs a job that runs alone. Else whether any job of its queues is out of the ready order."""
-        alone, held = self.tx.one(
-            "SELECT EXISTS (SELECT 1 FROM jobs WHERE state = 3 AND worker = ? AND cancel IN (0, 1) AND hold = 2), "
-            "EXISTS (SELECT 1 FROM json_each(?) AS q CROSS JOIN jobs ON state = 2 AND queue = q.value AND hold > 0)",
-            (self.worker.n, self.skills.queues_json),
-        )
-        return None if alone else bool(held)
-
-    def _solo(self) -> tuple[list[Claim], bool] | None:
-        """A job that runs alone, if this worker is the one for it: granted when it is empty, else waited for."""
+    def _solo(self) -> bool | None:
+        """A job that runs alone, if this worker is the one for it: granted when it is empty (False), else drained for
+        (True). None when there is no such job."""
         tx = self.tx
-        busy = tx.value("SELECT 1 FROM jobs WHERE state = 3 AND worker = ? LIMIT 1", (self.worker.n,))
+        busy = tx.value("SELECT 1 FROM jobs WHERE state = 3 AND worker = ? LIMIT 1", (self.worker,))
         # A worker that drains asks for nothing, and must not lose its reservation by that.
         queues = [queue for queue, cap in self.queues if cap > 0] if self.total > 0 else self.skills.queues
         for queue in queues:
@@ -228,21 +113,19 @@ class Claiming:
                 continue
             if not busy or not self._reserved_elsewhere(job.n):
                 self.reserved = job.n
-                if busy:
-                    return [], True
-                if self.total <= 0:
-                    return None
-                self._grant(job)
-                self._write()
-                return self.granted, False
+                if not busy and self.total > 0:
+                    self._grant(job)
+                return True if busy else False if self.total > 0 else None
         return None
 
     def _reserved_elsewhere(self, n: int) -> bool:
         sql = "SELECT 1 FROM workers WHERE reserved = ? AND n <> ? AND dead = 0 AND lease_until > ?"
-        return self.tx.value(sql, (n, self.worker.n, self.tx.now)) is not None
+        return self.tx.value(sql, (n, self.worker, self.tx.now)) is not None
 
     def _queue(self, queue: str, take: int, held_back: bool) -> None:
         """Up to ``take`` jobs in ready order, merged with what others set aside and this worker declares."""
+        if self.taken:  # the same queue may be wanted twice
+            self.write()
         aside = [group for group in groups(self.tx, queue) if self.skills.takes(*group)] if held_back else []
         while take > 0:
             found = _candidates(self.tx.value(FROM_READY, (queue, take)))
@@ -253,10 +136,11 @@ class Claiming:
             before = len(self.granted)
             unfit = [job for job in found[:take] if not self._offer(job)]
             take -= len(self.granted) - before
-            self._write()
-            if unfit:
-                self._turn_away(queue, unfit)
-            if not unfit or self.more:
+            if not unfit:
+                return
+            self.write()
+            self._turn_away(queue, unfit)
+            if self.more:
                 return
 
     def _is_over(self, job: Candidate) -> bool:
@@ -272,19 +156,18 @@ class Claiming:
         self.granted.append(job.claim(job.epoch + 1, self.seq))
         self.taken.append(job.n)
 
-    def _write(self) -> None:
-        """The grants so far, into the jobs."""
-        if not self.taken:
-            return
-        self.tx.run(
-            "UPDATE jobs SET state = 3, hold = hold & 2, worker = ?, seq = ?, epoch = epoch + 1, started_at = ? "
-            "WHERE n IN (SELECT value FROM json_each(?))",
-            (self.worker.n, self.seq, self.tx.now, ids_json(self.taken)),
-        )
-        for queue, count in Counter(job.queue for job in self.granted[-len(self.taken) :]).items():
+    def write(self) -> None:
+        """The grants so far, into the jobs. The last ones are written along with the worker's row."""
+        if self.taken:
+            self.tx.run("INSERT INTO granted VALUES (?, ?, ?, ?)", (self.worker, self.seq, self.tx.now, self.take()))
+
+    def take(self) -> str:
+        """The grants not yet written, which the caller will write."""
+        for queue, count in Counter(job.queue for job in self.granted[len(self.granted) - len(self.taken) :]).items():
             self.tx.count(queue, READY, -count)
             self.tx.count(queue, RUNNING, count)
-        self.taken = []
+        taken, self.taken = ids_json(self.taken), []
+        return taken
 
     def _turn_away(self, queue: str, unfit: list[Candidate]) -> None:
         """What has expired ends; what this worker does not declare is set aside for one that does."""
@@ -300,7 +183,7 @@ class Claiming:
             (tx.now, ids_json(job.n for job in strange)),
         )
         for (task, version), count in Counter((job.task, job.version) for job in strange).items():
-            tx.wake(queue, count, partial(Skills.takes, queue=queue, task=task, version=version), but=self.worker.n)
+            tx.wake(queue, count, partial(Skills.takes, queue=queue, task=task, version=version), but=self.worker)
         self.turned_away += len(unfit)
         # Bounded like every call; the worker is woken at once to go on.
         self.more = self.turned_away >= MAX_BATCH

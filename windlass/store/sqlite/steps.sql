@@ -160,6 +160,23 @@ CREATE TEMP TRIGGER erase_body INSTEAD OF INSERT ON erase BEGIN
     DELETE FROM erased;
 END;
 
+-- granted(worker, seq, now, jobs): ready jobs are this worker's now. jobs: [n, …]
+CREATE TEMP VIEW granted (worker, seq, now, jobs) AS SELECT NULL, NULL, NULL, NULL;
+CREATE TEMP TRIGGER granted_body INSTEAD OF INSERT ON granted BEGIN
+    UPDATE jobs SET
+        state = 3, hold = hold & 2, worker = NEW.worker, seq = NEW.seq, epoch = epoch + 1, started_at = NEW.now
+    WHERE n IN (SELECT value FROM json_each(NEW.jobs));
+END;
+
+-- exchanged(worker, seq, now, idle, reserved, refused, jobs): what an exchange ends with: its claims, and the worker's row.
+CREATE TEMP VIEW exchanged (worker, seq, now, idle, reserved, refused, jobs)
+AS SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL;
+CREATE TEMP TRIGGER exchanged_body INSTEAD OF INSERT ON exchanged BEGIN
+    INSERT INTO granted SELECT NEW.worker, NEW.seq, NEW.now, NEW.jobs WHERE NEW.jobs <> '[]';
+    UPDATE workers SET seq = NEW.seq, idle = NEW.idle, reserved = NEW.reserved, refused = NEW.refused
+    WHERE n = NEW.worker;
+END;
+
 -- accept(now, jobs): new jobs whose ids are known to be free.
 --   jobs  [[id, task, version, queue, priority, payload, meta, state, place, due, expires, expire_to, max_crashes,
 --           crash_delay, keep_done, keep_failed], …]

@@ -34,7 +34,7 @@ from windlass.store.base import (
     WatchReply,
     WorkerInfo,
 )  # fmt: skip
-from windlass.store.sqlite import changes, claim, find, sweeps, watches, workers
+from windlass.store.sqlite import changes, exchange, find, sweeps, watches, workers
 from windlass.store.sqlite import jobs as records
 from windlass.store.sqlite.connection import SCHEMA
 from windlass.store.sqlite.mailbox import Mailbox
@@ -86,7 +86,7 @@ class SQLiteStore:
         check_batch(len(moves))
         # A claim lost in a power cut loses nothing, since the worker is gone too; a settle must stay.
         kind = DURABLE if moves else RELAXED
-        return await self._database.run(kind, lambda tx: claim.exchange(tx, worker, seq, moves, want))
+        return await self._database.run(kind, lambda tx: exchange.exchange(tx, worker, seq, moves, want))
 
     async def beat(self, presence: Presence, acked_seq: int, held: Sequence[str]) -> BeatReply:
         return await self._database.run(RELAXED, lambda tx: workers.beat(tx, presence, acked_seq, held))

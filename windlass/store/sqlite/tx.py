@@ -72,10 +72,13 @@ class Tx:
     def __init__(self, db: apsw.Connection, memo: Memo, host: int) -> None:
         self.db, self.memo, self.settings = db, memo, memo.settings
         self.groups: list[Any] = []
+        """Groups of events, and pieces of JSON with several of them."""
         self.mail: dict[str, list[Finished]] = {}
         self._counts: Counter[tuple[str, int]] = Counter()
-        last, shift, self.ranks, shortest = self.one(
-            "SELECT last, shift, ranks, (SELECT min(lease) FROM workers) FROM windlass"
+        last, shift, self.ranks, shortest, self.idle, self._followed = self.one(
+            "SELECT last, shift, ranks, (SELECT min(lease) FROM workers), "
+            "EXISTS (SELECT 1 FROM workers WHERE idle = 1), EXISTS (SELECT 1 FROM mailboxes WHERE follows = 1) "
+            "FROM windlass"
         )
         self.last = last
         self.tick: Tick = tick(host, last, shift, shortest)
@@ -108,16 +111,15 @@ class Tx:
             )
 
     def finish(self) -> None:
-        groups = [group for group in self.groups if not isinstance(group, tuple) or group[2]]
         counts = [[queue, state, change] for (queue, state), change in self._counts.items() if change]
         self.run(
             "INSERT INTO finish VALUES (?, ?, ?, ?, ?, ?)",
             (
-                self.now, self.tick.shift, self.ranks, encode(counts).decode(), encode(groups).decode(),
+                self.now, self.tick.shift, self.ranks, encode(counts).decode(), encode(self.groups).decode(),
                 max(1, self.settings.events_kept),
             ),
         )  # fmt: skip
-        if groups:
+        if self.groups and self._followed:
             for (name,) in self.all("SELECT name FROM mailboxes WHERE follows = 1"):
                 self.tell(name)
 
@@ -150,6 +152,8 @@ class Tx:
 
     def wake(self, queue: str, count: int, who: Callable[[Skills], bool] | None = None, but: int = 0) -> None:
         """Wake as many idle workers of a queue as there are jobs; ``but`` is the worker that needs no waking."""
+        if not self.idle:
+            return
         idle = self.all("SELECT n, id, mark FROM workers WHERE idle = 1 AND dead = 0 AND n <> ? ORDER BY n", (but,))
         for n, id, mark in idle:
             if count <= 0:

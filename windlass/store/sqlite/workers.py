@@ -9,8 +9,8 @@ from windlass.core.event import Row as EventRow
 from windlass.core.job import Fence
 from windlass.store.base import BeatReply, Note, Presence, WorkerInfo
 from windlass.store.sqlite.asides import groups, undeclare
-from windlass.store.sqlite.claim import cancels, next_due, worker_row
 from windlass.store.sqlite.codes import to_text
+from windlass.store.sqlite.exchange import look, next_due, worker_row
 from windlass.store.sqlite.recovery import bury, recover
 from windlass.store.sqlite.sweeps import next_check
 from windlass.store.sqlite.tx import Memo, Skills, Tx, decode, encode, ids_json
@@ -31,7 +31,8 @@ def beat(tx: Tx, presence: Presence, acked_seq: int, held: Sequence[str]) -> Bea
         recover(tx, n, presence.id, skills, dropped, crashed=False)
     runs = {id for _, id, _ in running}
     lost = [id for id in held if id not in runs]
-    return BeatReply(False, lost, cancels(tx, n), has_work(tx, skills), next_due(tx), next_check(tx))
+    view = look(tx, n, skills)
+    return BeatReply(False, lost, decode(view.cancels), has_work(tx, skills), next_due(tx, view), next_check(tx))
 
 
 def _register(tx: Tx, presence: Presence, mark: int) -> int:

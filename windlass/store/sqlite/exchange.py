@@ -1,0 +1,99 @@
+"""An exchange: settle what finished, claim what is free.
+
+Every statement costs a hand-over of Python's lock, whatever it does, so what an exchange needs to know is asked for at
+once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from windlass.core.lifecycle import Transition
+from windlass.errors import StoreError
+from windlass.store.base import MAX_BATCH, ExchangeReply, Want
+from windlass.store.sqlite.claim import Claiming, granted_before
+from windlass.store.sqlite.expiry import promote
+from windlass.store.sqlite.settle import settle
+from windlass.store.sqlite.tx import Skills, Tx, decode, ids_json
+
+
+class WorkerRow(NamedTuple):
+    """A worker as an exchange needs it."""
+
+    n: int
+    id: str
+    seq: int
+    dead: int
+    mark: int
+    refused: str
+
+
+class View(NamedTuple):
+    """What matters to a worker. ``alone``: it runs a job that runs alone. ``held``: jobs of its queues are out of the
+    ready order."""
+
+    due: int | None
+    alone: int
+    held: int
+    cancels: str
+
+
+VIEW = """
+SELECT (SELECT min(due_at) FROM jobs WHERE state = 1),
+    EXISTS (SELECT 1 FROM jobs WHERE state = 3 AND worker = ?1 AND cancel IN (0, 1) AND hold = 2),
+    EXISTS (SELECT 1 FROM json_each(?2) AS q CROSS JOIN jobs ON state = 2 AND queue = q.value AND hold > 0),
+    (SELECT json_group_array(id) FROM jobs WHERE state = 3 AND worker = ?1 AND cancel = 1)
+"""
+
+
+def worker_row(tx: Tx, id: str) -> WorkerRow | None:
+    row = tx.one("SELECT n, id, seq, dead, mark, refused FROM workers WHERE id = ?", (id,))
+    return row and WorkerRow(*row)
+
+
+def look(tx: Tx, worker: int, skills: Skills) -> View:
+    return View(*tx.one(VIEW, (worker, skills.queues_json)))
+
+
+def next_due(tx: Tx, view: View) -> int:
+    return -1 if view.due is None else max(0, view.due - tx.now)
+
+
+def exchange(tx: Tx, worker: str, seq: int, moves: Sequence[Transition], want: Want) -> ExchangeReply:
+    row = worker_row(tx, worker)
+    if row is None or row.dead:
+        return ExchangeReply(refused=[move.id for move in moves], gone=True)
+    if seq < row.seq:
+        raise StoreError(f"worker {worker} sent exchange {seq} after {row.seq}")
+    skills = tx.skills(row.n, row.mark)
+    if seq == row.seq:
+        view = look(tx, row.n, skills)
+        granted = granted_before(tx, row.n, seq)
+        return ExchangeReply(granted, decode(row.refused), decode(view.cancels), next_due(tx, view))
+    refused = settle(tx, row.n, worker, moves) if moves else []
+    view = look(tx, row.n, skills)
+    promoted: dict[str, int] = {}
+    if view.due is not None and view.due <= tx.now:
+        promoted = promote(tx, MAX_BATCH)
+        view = look(tx, row.n, skills)
+    claiming = Claiming(tx, row.n, skills, seq, want)
+    drain = bool(view.alone) or claiming.claim(bool(view.held))
+    _write(tx, row, claiming, refused)
+    for queue, count in promoted.items():
+        if tx.value("SELECT 1 FROM jobs WHERE state = 2 AND queue = ? AND hold = 0 LIMIT 1", (queue,)):
+            tx.wake(queue, count, but=row.n)
+    return ExchangeReply(claiming.granted, refused, decode(view.cancels), next_due(tx, view), drain=drain)
+
+
+def _write(tx: Tx, row: WorkerRow, claiming: Claiming, refused: list[str]) -> None:
+    """The claims and the worker's row. A worker that got less than it wanted is idle from here on."""
+    idle = len(claiming.granted) < claiming.total and not claiming.more
+    tx.run(
+        "INSERT INTO exchanged VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (row.n, claiming.seq, tx.now, idle, claiming.reserved, ids_json(refused), claiming.take()),
+    )
+    tx.idle = tx.idle or idle
+    tx.record("started", row.id, [[job.id, job.task, job.queue] for job in claiming.granted])
+    if claiming.more:
+        tx.tell(row.id)
