@@ -35,7 +35,7 @@ from windlass.portal import portal
 from windlass.queue import Handler, Queue
 from windlass.settings import AppOptions, WorkerOptions, parse_settings
 from windlass.store import make_store
-from windlass.store.base import Answer, Store
+from windlass.store.base import Answer, InProcess, Store
 from windlass.sync import SyncApp
 from windlass.task import AsyncTask, SyncTask, Task
 
@@ -78,8 +78,10 @@ class Windlass:
         self._enqueue_layers: list[AroundEnqueue] = []
         self._submit: Submit = self._insert
         self._clients: dict[int, Client] = {}
+        self._thread_client: Client | None = None
         self._resolved: dict[tuple[str, str], Resolved] = {}
         self._sending: set[asyncio.Task[None]] = set()
+        self.store_factory: Callable[[], Store] | None = None  # set by the test harness, and by nothing else
 
     # -- declaring
 
@@ -256,10 +258,19 @@ class Windlass:
             client.plain_meta = Meta(client.source).encode()
         if not client.opened:
             await client.open()
+            if self.portal.owns(client.loop) and isinstance(client.store, InProcess):
+                self._thread_client = client
+        return client
+
+    def client_for_threads(self) -> Client | None:
+        """The portal's client, if threads may call its store directly: open, in-process, and with no middleware."""
+        client = self._thread_client
+        if client is None or client.pid != os.getpid() or not client.opened or self._enqueue_layers:
+            return None
         return client
 
     def new_store(self) -> Store:
-        return make_store(self.url, self.settings.for_store())
+        return self.store_factory() if self.store_factory else make_store(self.url, self.settings.for_store())
 
     async def __aenter__(self) -> Self:
         await self.client()

@@ -51,6 +51,9 @@ class Portal:
                 self._thread.start()
             return self._loop
 
+    def owns(self, loop: asyncio.AbstractEventLoop) -> bool:
+        return loop is self._loop
+
     def forget(self) -> None:
         """Start anew. After fork, in the child: the thread is gone and the parent's loop must not be closed."""
         self._lock = threading.Lock()

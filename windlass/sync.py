@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
+from windlass.admin import answers_to_handles
 from windlass.call import Draft, Signature
+from windlass.client import batches
 from windlass.core.job import State
 from windlass.core.options import CallOptions
 from windlass.handle import SyncHandle
+from windlass.store.base import InProcess
 
 if TYPE_CHECKING:
     from windlass.admin import JobPage
@@ -22,7 +25,15 @@ class SyncApp:
         self._app = app
 
     def submit(self, drafts: list[Draft]) -> list[SyncHandle[Any]]:
-        return [handle.sync for handle in self._app.portal.call(lambda: self._app.submit(drafts))]
+        client = self._app.client_for_threads()
+        if client is None:
+            handles = self._app.portal.call(lambda: self._app.submit(drafts))
+        else:
+            jobs = [draft.to_job(client.source, client.plain_meta) for draft in drafts]
+            store = cast(InProcess, client.store)
+            answers = [answer for batch in batches(jobs) for answer in store.insert_here(batch)]
+            handles = answers_to_handles(self._app, drafts, answers)
+        return [handle.sync for handle in handles]
 
     def enqueue_many(self, calls: Iterable[Signature[Any]]) -> list[SyncHandle[Any]]:
         return self.submit([call.draft() for call in calls])

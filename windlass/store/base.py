@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -236,6 +236,16 @@ class StoreInfo(msgspec.Struct, kw_only=True):
     location: str
     warnings: list[str] = []
     details: dict[str, str] = {}
+
+
+@runtime_checkable
+class InProcess(Protocol):
+    """An engine that lives in the caller's process may also take jobs from any thread, with no loop in between.
+
+    It is ``Store.insert`` without the hops to a loop and back, which cost a sync caller more than the insert itself.
+    """
+
+    def insert_here(self, jobs: Sequence[NewJob]) -> list[Answer]: ...
 
 
 class Store(Protocol):

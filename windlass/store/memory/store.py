@@ -81,6 +81,9 @@ class MemoryStore:
     # -- the job path
 
     async def insert(self, jobs: Sequence[NewJob]) -> list[Answer]:
+        return self.insert_here(jobs)
+
+    def insert_here(self, jobs: Sequence[NewJob]) -> list[Answer]:
         check_batch(len(jobs))
         with self._step() as (hub, now):
             fresh: list[Row] = []
