@@ -14,7 +14,8 @@ import pytest
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
-    from windlass.testing.harness import Harness, VirtualClock
+    from windlass.testing.clock import VirtualClock
+    from windlass.testing.harness import Harness
 
 INI = "windlass_app"
 
@@ -45,7 +46,7 @@ def windlass_app(pytestconfig: pytest.Config) -> Windlass:
 @pytest.fixture
 def windlass_clock() -> VirtualClock:
     """The clock of ``windlass_harness``: it stands still until a test moves it."""
-    from windlass.testing.harness import VirtualClock
+    from windlass.testing.clock import VirtualClock
 
     return VirtualClock()
 

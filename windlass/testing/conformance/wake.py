@@ -82,11 +82,21 @@ class WakeRules:
 
     async def test_nobody_is_woken_for_what_is_not_ready_or_not_new(self, bench: Bench) -> None:
         await bench.add("old", queue="other")
+        await bench.add("first", delay=1_000)
         hands = await idle_workers(bench, 2)
         await bench.add("later", delay=1_000)
         await bench.add("old", queue="other")
         await bench.add("x", queue="other")
+        await bench.add("elsewhere", queue="other", delay=10)
         assert await woken(hands) == [0, 0]
+
+    async def test_one_is_woken_to_set_its_alarm_when_the_next_due_time_came_nearer(self, bench: Bench) -> None:
+        await bench.add("later", delay=5_000)
+        hands = await idle_workers(bench, 2)
+        await bench.add("sooner", "as soon", delay=1_000)
+        assert sorted(await woken(hands)) == [0, 1]
+        [told] = [hand for hand in hands if hand.mail.wakes]
+        assert (await told.exchange(want=1)).next_due == 1_000
 
     async def test_a_worker_that_is_not_idle_is_left_alone(self, bench: Bench) -> None:
         await bench.add("a")

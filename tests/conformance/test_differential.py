@@ -1,0 +1,342 @@
+"""The same random life on two engines: memory, the reference, and SQLite must give the same answers and records.
+
+An example is a list of plain values, so a failure shrinks to the few steps that matter and is printed as such.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import msgspec
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from windlass.core.job import ErrorInfo, Fence, Finished, Job, State
+from windlass.core.keep import Keep
+from windlass.core.lifecycle import Crashed
+from windlass.store.base import (
+    Action,
+    Change,
+    Declared,
+    Query,
+    Store,
+    StoreSettings,
+    Want,
+)
+from windlass.store.memory import MemoryStore
+from windlass.store.sqlite import SQLiteStore
+from windlass.testing.conformance import Bench, Hand, ManualClock
+from windlass.testing.conformance.bench import move, new_job, presence
+from windlass.testing.conformance.outcomes import EVERY, OOPS
+
+SETTINGS = StoreSettings(
+    keep=Keep(count=4, age=20, failed=Keep(count=3, age=40)), unknown_after=9_000, events_kept=10_000, logs_kept=3
+)
+OUTCOMES = [*EVERY.values(), Crashed(OOPS, 2)]
+DECLARES: list[dict[str, Declared]] = [
+    {"t": Declared()},
+    {"t": Declared(), "u": Declared(max_crashes=1)},
+    {"u": Declared((1, 2))},
+    {"t": Declared(), "*r": Declared()},
+]
+IDS = [f"j{n}" for n in range(9)]
+
+# ---- the steps ------------------------------------------------------------------------------------------------
+
+
+class Insert(NamedTuple):
+    jobs: list[dict[str, Any]]
+
+
+class Beat(NamedTuple):
+    worker: int
+    acked_less: int
+    forgets: int
+    claims_too_much: bool
+    declares: int
+
+
+class Exchange(NamedTuple):
+    worker: int
+    settles: list[tuple[int, int]]
+    forged: bool
+    caps: tuple[int, int]
+    total: int
+    sent: int
+
+
+class Leave(NamedTuple):
+    worker: int
+    crashed: bool
+
+
+class Note(NamedTuple):
+    worker: int
+    text: str
+    forged: bool
+
+
+class Alter(NamedTuple):
+    action: Action
+    ids: list[str]
+    by_query: bool
+    queue: str
+    priority: int
+    limit: int
+
+
+class Advance(NamedTuple):
+    ms: int
+
+
+class Sweep(NamedTuple):
+    limit: int
+
+
+class Watch(NamedTuple):
+    ids: list[str]
+
+
+Step = Insert | Beat | Exchange | Leave | Note | Alter | Advance | Sweep | Watch
+
+_ids = st.lists(st.sampled_from(IDS), max_size=3)
+_worker = st.integers(0, 2)
+_job = st.fixed_dictionaries(
+    {
+        "id": st.sampled_from(IDS),
+        "task": st.sampled_from("ttu"),
+        "queue": st.sampled_from("qqr"),
+        "payload": st.sampled_from([b"[1]", b"[1]", b"[2]"]),
+        "version": st.sampled_from([1, 1, 1, 2]),
+        "priority": st.sampled_from([0, 5, 5, 9]),
+        "delay": st.sampled_from([0, 0, 0, 1, 2_000]),
+        "expires_in": st.sampled_from([0, 0, 0, 0, 3_000]),
+        "expire_to": st.sampled_from([State.CANCELLED, State.FAILED]),
+        "max_crashes": st.sampled_from([1, 2, 2, 3]),
+        "crash_delay": st.sampled_from([0, 0, 1_000]),
+        "keep_done": st.sampled_from(["", "", "1|-1|k"]),
+        "keep_failed": st.sampled_from(["", "", "0|-1|k"]),
+    }
+)
+_exchange = st.builds(
+    Exchange,
+    _worker,
+    st.lists(st.tuples(st.integers(0, 4), st.integers(0, len(OUTCOMES) - 1)), max_size=3),
+    st.booleans().map(lambda wanted: wanted and False),
+    st.tuples(st.integers(0, 3), st.integers(0, 2)),
+    st.integers(0, 4),
+    st.sampled_from([1, 1, 2]),
+)
+STEPS: st.SearchStrategy[Step] = st.one_of(
+    st.builds(Insert, st.lists(_job, min_size=1, max_size=4)),
+    _exchange,
+    _exchange,
+    _exchange.map(lambda step: step._replace(forged=True)),
+    st.builds(Beat, _worker, st.integers(0, 1), st.integers(0, 2), st.booleans(), st.integers(0, len(DECLARES) - 1)),
+    st.builds(Leave, _worker, st.booleans()),
+    st.builds(Note, _worker, st.sampled_from("abc"), st.booleans()),
+    st.builds(
+        Alter,
+        st.sampled_from(Action),
+        _ids,
+        st.booleans(),
+        st.sampled_from("qr"),
+        st.sampled_from([1, 9]),
+        st.sampled_from([1, 2, 1_000]),
+    ),
+    st.builds(Advance, st.sampled_from([1, 900, 2_000, 5_000, 5_000, 6_000, 60_000, -30_000])),
+    st.builds(Sweep, st.sampled_from([1, 2, 1_000, 1_000])),
+    st.builds(Watch, _ids),
+)
+
+# ---- one engine's side ------------------------------------------------------------------------------------------
+
+
+class Side:
+    """One engine living through the steps; ``apply`` answers what must be the same on both."""
+
+    def __init__(self, store: Store, clock: ManualClock) -> None:
+        self.store, self.clock = store, clock
+        self.hands: dict[int, Hand] = {}
+        self.born = 0
+
+    async def open(self) -> None:
+        await self.store.open()
+        self.bench = Bench(self.again, self.store, self.clock, SETTINGS)
+        self.client = await self.bench.client()
+
+    async def again(self, *, settings: StoreSettings = SETTINGS, clock: Any) -> Store:
+        raise NotImplementedError("one connection per side")
+
+    async def hand(self, n: int) -> Hand:
+        """The worker of this number; a new one, with a new id, where the last one is gone."""
+        if n not in self.hands:
+            self.born += 1
+            hand = Hand(self.store, presence(f"w{n}.{self.born}", queues=["q", "r"], declares=DECLARES[n % 2]))
+            await hand.start()
+            self.hands[n] = hand
+        return self.hands[n]
+
+    async def apply(self, step: Step) -> Any:
+        answer = await getattr(self, type(step).__name__.lower())(step)
+        return plain(answer)
+
+    async def insert(self, step: Insert) -> Any:
+        answers = await self.store.insert([new_job(**job) for job in step.jobs])
+        return [(str(answer.status), bool(answer.reason)) for answer in answers]
+
+    async def beat(self, step: Beat) -> Any:
+        hand = await self.hand(step.worker)
+        hand.presence = msgspec.structs.replace(hand.presence, declares=DECLARES[step.declares])
+        held = list(hand.held)[step.forgets :] + (["never", IDS[0]] if step.claims_too_much else [])
+        reply = await hand.beat(max(0, hand.acked - step.acked_less), held)
+        if reply.gone:
+            del self.hands[step.worker]
+        [*kept] = [job for job in await self.store.get(list(hand.held)) if job]
+        running = {job.id for job in kept if job.worker == hand.id and job.state is State.RUNNING}
+        hand.held = {id: claim for id, claim in hand.held.items() if id in running}
+        return msgspec.structs.replace(reply, lost=sorted(reply.lost), cancels=sorted(reply.cancels))
+
+    async def exchange(self, step: Exchange) -> Any:
+        hand = await self.hand(step.worker)
+        moves = []
+        for index, outcome in step.settles:
+            if hand.held:
+                claim = list(hand.held.values())[index % len(hand.held)]
+                forged = {"fence": Fence(claim.run, claim.epoch, claim.seq + 1)} if step.forged else {}
+                moves.append(move(claim, OUTCOMES[outcome], **forged))
+        want = Want([("q", step.caps[0]), ("r", step.caps[1])], step.total)
+        held = dict(hand.held)
+        replies = [await hand.exchange(moves, want)]
+        replies += [await hand.resend() for _ in range(step.sent - 1)]
+        if step.forged:
+            hand.held = held | hand.held
+        if replies[0].gone:
+            del self.hands[step.worker]
+        assert len({msgspec.json.encode((reply.claims, reply.refused)) for reply in replies}) == 1
+        return [msgspec.structs.replace(reply, cancels=sorted(reply.cancels), drain=False) for reply in replies], (
+            replies[0].drain
+        )
+
+    async def leave(self, step: Leave) -> Any:
+        hand = await self.hand(step.worker)
+        del self.hands[step.worker]
+        await self.store.leave(hand.id, step.crashed)
+
+    async def note(self, step: Note) -> Any:
+        hand = await self.hand(step.worker)
+        for claim in list(hand.held.values())[:1]:
+            fence = Fence(claim.run, claim.epoch + 1, claim.seq) if step.forged else claim.fence
+            return await hand.note(claim, step.text, step.text, progress=b"1", fence=fence)
+
+    async def alter(self, step: Alter) -> Any:
+        change = Change(action=step.action, queue=step.queue, priority=step.priority, payload=b"[1]", reason="by hand")
+        if step.by_query:
+            reply = await self.store.change(change, query=Query(queue=step.queue, oldest_first=True), limit=step.limit)
+        else:
+            reply = await self.store.change(change, list(dict.fromkeys(step.ids)))
+        return reply.changed, sorted(reply.skipped.items()), bool(reply.cursor)
+
+    async def advance(self, step: Advance) -> Any:
+        """A write that sees the new time: whether a read does is an engine's own affair."""
+        return await self.insert(Insert([{"id": "tick", "queue": "probes", "delay": 10**9}]))
+
+    async def sweep(self, step: Sweep) -> Any:
+        """Whether what is pruned because something ended counts as the sweep's work is an engine's own affair."""
+        reply = await self.store.sweep(step.limit)
+        return msgspec.structs.replace(reply, dead_workers=sorted(reply.dead_workers), pruned=0, more=False)
+
+    async def watch(self, step: Watch) -> Any:
+        reply = await self.store.watch("client", list(dict.fromkeys(step.ids)))
+        return [told(one) for one in reply.finished], reply.missing
+
+    async def records(self) -> Any:
+        """Everything there is to see."""
+        jobs = [record(job) for job in await self.bench.everything(oldest_first=True)]
+        logs = {id: await self.store.logs(id) for id in IDS}
+        queues = {
+            info.name: ({state: n for state, n in info.counts.items() if n}, info.oldest_ready)
+            for info in await self.store.queues()
+        }
+        # Which of several idle workers is woken is an engine's own affair, so the idle marks may differ.
+        workers = sorted((plain(info) | {"idle": None} for info in await self.store.workers()), key=str)
+        return {"jobs": jobs, "logs": plain(logs), "queues": queues, "workers": workers}
+
+    async def story(self) -> Any:
+        """What happened to each job, in order, and what the client was told."""
+        events = defaultdict(list)
+        for event in await self.bench.events():
+            about = () if event.kind == "duplicate" else (event.task, event.queue, plain(event.data))
+            events[event.job].append((event.kind, event.at, *about))
+        await self.client.flush()
+        news = sorted((told(one) for one in self.client.news), key=str)
+        return {"events": dict(events), "news": news}
+
+
+def plain(value: Any) -> Any:
+    return msgspec.to_builtins(value, builtin_types=(bytes,))
+
+
+def told(one: Finished) -> Any:
+    return one.id, one.state, one.result, error_text(one.error), one.reason, one.inline
+
+
+def record(job: Job) -> Any:
+    return plain(job) | {"error": error_text(job.error)}
+
+
+def error_text(error: bytes | None) -> Any:
+    """An error without the words an engine may choose."""
+    info = msgspec.json.decode(error, type=ErrorInfo) if error else None
+    return info and (info.type, info.fingerprint, [earlier.attempt for earlier in info.attempts])
+
+
+# ---- both sides ----------------------------------------------------------------------------------------------
+
+
+def same(memory: Any, sqlite: Any, what: str) -> None:
+    found = list(differences(memory, sqlite, what))
+    assert not found, "\n".join(found)
+
+
+def differences(memory: Any, sqlite: Any, where: str) -> Iterator[str]:
+    """One line for each place where two values differ."""
+    if isinstance(memory, dict) and isinstance(sqlite, dict):
+        for key in dict.fromkeys([*memory, *sqlite]):
+            yield from differences(memory.get(key), sqlite.get(key), f"{where} / {key}")
+    elif isinstance(memory, list) and isinstance(sqlite, list) and len(memory) == len(sqlite):
+        for n, (left, right) in enumerate(zip(memory, sqlite, strict=True)):
+            yield from differences(left, right, f"{where} / {n}")
+    elif memory != sqlite:
+        yield f"{where}: memory {memory!r}, sqlite {sqlite!r}"
+
+
+async def live(steps: Iterable[Step], folder: Path) -> None:
+    clock = ManualClock()
+    memory = Side(MemoryStore(f"memory://{uuid4()}", SETTINGS, clock=clock), clock)
+    sqlite = Side(SQLiteStore(f"sqlite:///{folder}/jobs.db", SETTINGS, clock=clock), clock)
+    try:
+        await memory.open()
+        await sqlite.open()
+        for n, step in enumerate(steps):
+            if isinstance(step, Advance):
+                clock.advance(step.ms)
+            same(await memory.apply(step), await sqlite.apply(step), f"answer to step {n}, {step}")
+            same(await memory.records(), await sqlite.records(), f"records after step {n}, {step}")
+        same(await memory.story(), await sqlite.story(), "story")
+    finally:
+        await memory.store.close()
+        await sqlite.store.close()
+
+
+@given(st.lists(STEPS, min_size=10, max_size=40))
+@example([])
+def test_both_engines_live_the_same_life(steps: list[Step]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(live(steps, Path(folder)))

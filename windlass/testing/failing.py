@@ -1,0 +1,187 @@
+"""A store that fails on order: before a call, after it (the reply is lost), late, or twice. For tests of callers.
+
+It stands around any store and has the whole contract. It decides nothing by itself: without orders it is transparent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from windlass.core.event import Entry
+from windlass.core.hints import did_you_mean
+from windlass.core.job import Job, LogLine, NewJob
+from windlass.core.lifecycle import Transition
+from windlass.errors import ConfigError, StoreUnavailable
+from windlass.store.base import (
+    MAX_BATCH,
+    Answer,
+    BeatReply,
+    Change,
+    ChangeReply,
+    Deliver,
+    ExchangeReply,
+    Note,
+    Page,
+    Presence,
+    Query,
+    QueueInfo,
+    Store,
+    StoreInfo,
+    SweepReply,
+    Want,
+    WatchReply,
+    WorkerInfo,
+)
+
+T = TypeVar("T")
+OPERATIONS = frozenset(name for name in vars(Store) if not name.startswith("_"))
+Kind = Literal["fail", "lose_reply", "delay", "duplicate"]
+
+
+class Fault(msgspec.Struct):
+    """One order: what happens to the next ``times`` calls of an operation."""
+
+    operation: str
+    kind: Kind
+    times: int
+    error: Exception | None = None
+    seconds: float = 0.0
+
+
+class Faults:
+    """The orders, obeyed first come first served per operation, and a count of the calls. Shared by many stores."""
+
+    def __init__(self) -> None:
+        self._orders: list[Fault] = []
+        self._lock = threading.Lock()
+        self.calls: Counter[str] = Counter()
+
+    def fail(self, operation: str, error: Exception | None = None, times: int = 1) -> None:
+        """The call fails and nothing is applied."""
+        self._order(Fault(operation, "fail", times, error))
+
+    def lose_reply(self, operation: str, error: Exception | None = None, times: int = 1) -> None:
+        """The call is applied, and the caller hears StoreUnavailable: what a cut connection does."""
+        self._order(Fault(operation, "lose_reply", times, error))
+
+    def delay(self, operation: str, seconds: float, times: int = 1) -> None:
+        """The call is applied after so many real seconds."""
+        self._order(Fault(operation, "delay", times, seconds=seconds))
+
+    def duplicate(self, operation: str, times: int = 1) -> None:
+        """The call is applied twice and the second answer returned: what a resend does."""
+        self._order(Fault(operation, "duplicate", times))
+
+    def clear(self) -> None:
+        """Forget orders not yet obeyed."""
+        with self._lock:
+            self._orders.clear()
+
+    def _order(self, fault: Fault) -> None:
+        if fault.operation not in OPERATIONS:
+            hint = did_you_mean(fault.operation, OPERATIONS)
+            raise ConfigError(f"a store has no operation {fault.operation!r}{hint}")
+        with self._lock:
+            self._orders.append(fault)
+
+    def take(self, operation: str) -> Fault | None:
+        """What is ordered for this call, used up by it."""
+        with self._lock:
+            self.calls[operation] += 1
+            fault = next((fault for fault in self._orders if fault.operation == operation), None)
+            if fault is not None:
+                fault.times -= 1
+                if fault.times <= 0:
+                    self._orders.remove(fault)
+            return fault
+
+
+class FailingStore:
+    """``FailingStore(store)``; orders are given to ``.faults``."""
+
+    def __init__(self, store: Store, faults: Faults | None = None) -> None:
+        self.store = store
+        self.faults = faults or Faults()
+
+    async def _call(self, operation: str, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        fault = self.faults.take(operation)
+        if fault is None:
+            return await call()
+        if fault.kind == "fail":
+            raise fault.error or StoreUnavailable(f"{operation} was ordered to fail")
+        if fault.kind == "delay":
+            await asyncio.sleep(fault.seconds)
+        elif fault.kind == "duplicate":
+            await call()
+        reply = await call()
+        if fault.kind == "lose_reply":
+            raise fault.error or StoreUnavailable(f"the reply to {operation} was ordered to be lost")
+        return reply
+
+    async def open(self) -> None:
+        await self._call("open", self.store.open)
+
+    async def close(self) -> None:
+        await self._call("close", self.store.close)
+
+    async def insert(self, jobs: Sequence[NewJob]) -> list[Answer]:
+        return await self._call("insert", lambda: self.store.insert(jobs))
+
+    async def beat(self, presence: Presence, acked_seq: int, held: Sequence[str]) -> BeatReply:
+        return await self._call("beat", lambda: self.store.beat(presence, acked_seq, held))
+
+    async def exchange(self, worker: str, seq: int, moves: Sequence[Transition], want: Want) -> ExchangeReply:
+        return await self._call("exchange", lambda: self.store.exchange(worker, seq, moves, want))
+
+    async def leave(self, worker: str, crashed: bool = False) -> None:
+        await self._call("leave", lambda: self.store.leave(worker, crashed))
+
+    async def note(self, worker: str, notes: Sequence[Note]) -> list[str]:
+        return await self._call("note", lambda: self.store.note(worker, notes))
+
+    async def sweep(self, limit: int = MAX_BATCH) -> SweepReply:
+        return await self._call("sweep", lambda: self.store.sweep(limit))
+
+    async def change(
+        self, change: Change, ids: Sequence[str] = (), query: Query | None = None, limit: int = MAX_BATCH
+    ) -> ChangeReply:
+        return await self._call("change", lambda: self.store.change(change, ids, query, limit))
+
+    async def watch(self, client: str, ids: Sequence[str]) -> WatchReply:
+        return await self._call("watch", lambda: self.store.watch(client, ids))
+
+    async def unwatch(self, client: str, ids: Sequence[str] | None = None) -> None:
+        await self._call("unwatch", lambda: self.store.unwatch(client, ids))
+
+    async def listen(self, name: str, deliver: Deliver) -> None:
+        await self._call("listen", lambda: self.store.listen(name, deliver))
+
+    async def unlisten(self, name: str) -> None:
+        await self._call("unlisten", lambda: self.store.unlisten(name))
+
+    async def get(self, ids: Sequence[str]) -> list[Job | None]:
+        return await self._call("get", lambda: self.store.get(ids))
+
+    async def find(self, query: Query) -> Page:
+        return await self._call("find", lambda: self.store.find(query))
+
+    async def logs(self, id: str, after: int = -1, limit: int = MAX_BATCH) -> list[LogLine]:
+        return await self._call("logs", lambda: self.store.logs(id, after, limit))
+
+    async def events(self, after: int, limit: int = 100) -> list[Entry]:
+        return await self._call("events", lambda: self.store.events(after, limit))
+
+    async def queues(self) -> list[QueueInfo]:
+        return await self._call("queues", self.store.queues)
+
+    async def workers(self) -> list[WorkerInfo]:
+        return await self._call("workers", self.store.workers)
+
+    async def info(self) -> StoreInfo:
+        return await self._call("info", self.store.info)

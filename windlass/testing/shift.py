@@ -1,0 +1,260 @@
+"""A worker for tests: it works off what is due, one job after the other, and goes.
+
+It runs jobs with the real executor and runner, so retries, timeouts, middleware and hooks are those of production. It
+has no heartbeat, no process pool and no clock of its own: the harness that uses it owns the time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import os
+import socket
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from windlass.context import Current
+from windlass.core.failure import describe
+from windlass.core.job import Claim, Finished, State
+from windlass.core.lifecycle import Outcome, Transition
+from windlass.errors import Cancel, JobFailed, Signal, StoreUnavailable, WindlassError
+from windlass.handle import read_error
+from windlass.store.base import BeatReply, Presence, Store, Want
+from windlass.worker.children import Children
+from windlass.worker.executor import Executor
+from windlass.worker.notes import NoteBuffer
+from windlass.worker.runner import TIMED_OUT, Inner, Run, judge, run_blocking, run_on_loop, timed_out
+from windlass.worker.service import declarations, default_queues
+from windlass.worker.threads import Done, Threads
+
+if TYPE_CHECKING:
+    from windlass.app import Windlass
+
+T = TypeVar("T")
+
+FOREVER = 100 * 365 * 86_400_000
+SLOTS = 1_000
+RESENDS = 100
+
+
+class Shift:
+    """One life of the test worker. ``raise_errors``: what a task raises comes out of ``work_off``, once settled."""
+
+    def __init__(
+        self, app: Windlass, store: Store, id: str, *, inline: bool = False, raise_errors: bool = False,
+        limit: int = 10_000,
+    ) -> None:  # fmt: skip
+        self._app, self._store, self.id, self._raise_errors, self._limit = app, store, id, raise_errors, limit
+        self._loop = asyncio.get_running_loop()
+        self._news = asyncio.Event()
+        self._errors: dict[str, BaseException] = {}
+        self._seq = 0
+        self._one_waits = False
+        self.events: Counter[str] = Counter()
+        self._threads = InlineThreads(self._loop, self._errors) if inline else KeepingThreads(self._loop, self._errors)
+        self._notes = NoteBuffer(store, self._loop, in_process)
+        self._notes.worker = id
+        self._executor = Executor(app, SLOTS, self._notes, InlineChildren(self._threads), self._news.set)
+        self._executor._threads = self._threads
+
+    # -- life
+
+    async def start(self) -> None:
+        if self._raise_errors:
+            self._app.run_layers.append(self._keep_error)
+        await self._run_hooks(self._app.start_hooks)
+        await self._insist(lambda: self._store.listen(self.id, self._on_mail))
+
+    async def stop(self) -> None:
+        if self._raise_errors:
+            self._app.run_layers.remove(self._keep_error)
+        self._executor.drop()
+        await self._notes.flush()
+        await self._insist(lambda: self._store.leave(self.id))
+        await self._insist(lambda: self._store.unlisten(self.id))
+        self._executor.close()
+        self._notes.close()
+        await self._run_hooks(self._app.stop_hooks)
+
+    async def _run_hooks(self, hooks: list[Any]) -> None:
+        for hook in hooks:
+            result = hook(self._executor.state)
+            if result is not None:
+                await result
+
+    # -- work
+
+    async def next_step(self) -> int:
+        """Milliseconds until something is due, or -1."""
+        reply = await self._beat()
+        times = [ms for ms in (reply.next_due, reply.next_check) if ms >= 0]
+        return min(times, default=-1)
+
+    async def work_off(self) -> None:
+        """Run what is due, and what that enqueues, until nothing is."""
+        while (await self._insist(self._store.sweep)).more:
+            pass
+        await self._beat()
+        while await self._round():
+            if not self._executor.finished:
+                await self._news.wait()
+            self._news.clear()
+
+    async def _round(self) -> bool:
+        """One exchange; False when nothing runs and nothing is left to run."""
+        executor = self._executor
+        moves = executor.finished[:]
+        del executor.finished[:]
+        # One job at a time, in the store's order: tests want to know what runs when. Only a job that waits for another
+        # one's result lets that one in.
+        room = 1 if self._one_waits or len(executor.held) == len(moves) else 0
+        self._one_waits = False
+        if self._notes.pending:
+            await self._notes.flush()
+        self._seq += 1
+        seq, want = self._seq, Want([(queue, room) for queue in self._queues], room)
+        reply = await self._insist(lambda: self._store.exchange(self.id, seq, moves, want))
+        executor.settled([move.id for move in moves])
+        self.events.update(move.event for move in moves)
+        self._raise_first(moves)
+        if sum(self.events.values()) >= self._limit and reply.claims:
+            raise WindlassError(f"ran {self._limit} jobs and there are more; does a job enqueue itself forever?")
+        executor.take(reply.claims)
+        for id in reply.cancels:
+            executor.cancel(id)
+        return bool(executor.held)
+
+    async def _beat(self) -> BeatReply:
+        """Present this worker: it listens to every queue there is by now."""
+        known = {queue.name for queue in await self._insist(self._store.queues)}
+        self._queues = sorted(known | set(default_queues(self._app)))
+        presence = Presence(
+            id=self.id, queues=self._queues, declares=declarations(self._app), lease=FOREVER,
+            host=socket.gethostname(), pid=os.getpid(), concurrency=1,
+        )  # fmt: skip
+        return await self._insist(lambda: self._store.beat(presence, self._seq, list(self._executor.held)))
+
+    async def _insist(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Send again what got no answer, as a worker does, but not forever."""
+        for _ in range(RESENDS - 1):
+            try:
+                return await call()
+            except StoreUnavailable:
+                continue
+        return await call()
+
+    # -- news
+
+    def _on_mail(self, items: list[Finished]) -> None:
+        self._news.set()
+
+    def someone_waits(self) -> None:
+        """A result is waited for, perhaps by a running job. From any thread."""
+        self._loop.call_soon_threadsafe(self._let_one_in)
+
+    def _let_one_in(self) -> None:
+        self._one_waits = True
+        self._news.set()
+
+    # -- errors
+
+    async def _keep_error(self, running: Current, call_next: Callable[[], Awaitable[Any]]) -> Any:
+        """The innermost layer around each run: remembers the exception itself, of which the store keeps only text."""
+        try:
+            return await call_next()
+        except Inner:
+            raise
+        except Exception as error:
+            self._errors[running.id] = error
+            raise
+
+    def _raise_first(self, moves: list[Transition]) -> None:
+        for move in moves:
+            error = self._errors.pop(move.id, None)
+            if not self._raise_errors or isinstance(error, Signal):
+                continue
+            if error is not None:
+                raise error
+            if move.to is State.FAILED and (info := read_error(move.error)):
+                raise JobFailed(
+                    f"job {move.id} failed: {info.type}: {info.message}",
+                    error_type=info.type, error_message=info.message, traceback=info.traceback,
+                )  # fmt: skip
+
+
+class KeepingThreads(Threads):
+    """The worker's threads, remembering what tasks raise in them."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, errors: dict[str, BaseException]) -> None:
+        super().__init__(SLOTS, loop)
+        self._errors = errors
+
+    @contextmanager
+    def _interruptible(self, run: Run) -> Iterator[None]:
+        with super()._interruptible(run):
+            try:
+                yield
+            except Exception as error:
+                self._errors[run.claim.id] = error
+                raise
+
+
+class InlineThreads(KeepingThreads):
+    """No threads at all: plain functions run where the loop runs, and block it."""
+
+    def submit(self, run: Run, done: Done) -> None:
+        outcome = contextvars.copy_context().run(run_blocking, run, self._kept(run))
+        self._loop.call_soon(done, run, outcome)
+
+    @contextmanager
+    def _kept(self, run: Run) -> Iterator[None]:
+        with nullcontext():
+            try:
+                yield
+            except Exception as error:
+                self._errors[run.claim.id] = error
+                raise
+
+    def inject(self, run: Run, kind: type[BaseException]) -> None:
+        """Nothing can interrupt the thread that would have to do it."""
+
+
+class InlineChildren(Children):
+    """Process tasks in this process: quick to start, seen by mocks, and not killable."""
+
+    def __init__(self, threads: KeepingThreads) -> None:
+        super().__init__(1, lambda id, kind, data: None)
+        self._threads = threads
+
+    async def run(self, run: Run) -> Outcome:
+        if run.app.tasks[run.claim.task].is_async:
+            outcomes: list[Outcome] = []
+            await run_on_loop(run, lambda _, outcome: outcomes.append(outcome))
+            return outcomes[0]
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self._threads.submit(run, lambda _, outcome: None if future.done() else future.set_result(outcome))
+        outcome = await future
+        return judge(run, timed_out(run)) if run.stop == TIMED_OUT else outcome
+
+    def kill(self, run: Run, why: str) -> None:
+        if run.handle is not None and run.app.tasks[run.claim.task].is_async:
+            run.handle.cancel()
+        else:
+            self._threads.inject(run, Cancel)
+
+
+async def in_process(claim: Claim, fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """``current().in_process(...)``, in this process."""
+    try:
+        if inspect.iscoroutinefunction(fn):
+            return await fn(*args)
+        return await asyncio.to_thread(fn, *args)
+    except Exception as error:
+        info = describe(error)
+        raise JobFailed(
+            f"in_process({fn.__qualname__}): {info.type}: {info.message}",
+            error_type=info.type, error_message=info.message, traceback=info.traceback,
+        ) from error  # fmt: skip
