@@ -12,7 +12,8 @@ Sync tests write ``with Harness(app) as h`` and call ``h.drain_sync()`` and ``h.
 Jobs run one after the other in the store's order, each by the worker's own executor and runner. Plain functions run in
 a thread as on a worker, or with ``inline=True`` in the thread that drains, where they see its database transaction;
 ``runs_in="process"`` tasks run like plain functions and are not killable. Each drain is a worker's short life: start
-hooks run before it, stop hooks after. Timeouts count real time; only the store's clock is virtual.
+hooks run before it, stop hooks after. Timeouts count real time; only the store's clock is virtual. Finished jobs are
+kept however far the clock is moved, unless their task, queue or call says ``keep=``.
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ from windlass.client import Client
 from windlass.core.codec import decode_any
 from windlass.core.duration import Duration, to_ms
 from windlass.core.job import NewJob, State
+from windlass.core.keep import Keep
 from windlass.errors import ConfigError, StoreUnavailable
 from windlass.handle import JobInfo, job_info
-from windlass.store.base import Accept, Answer, StoreSettings, WatchReply
+from windlass.store.base import Accept, Answer, WatchReply
 from windlass.store.memory import MemoryStore
 from windlass.testing import asserts
 from windlass.testing.clock import VirtualClock
@@ -66,6 +68,7 @@ class Harness:
         self.enqueued: list[asserts.Enqueued] = []
         self._shift: Shift | None = None
         self._shifts = 0
+        self._awaited: set[str] = set()
         self._runner: asyncio.Runner | None = None
         self._clients: dict[int, Client] = {}
 
@@ -74,7 +77,7 @@ class Harness:
     def __enter__(self) -> Self:
         if self.app.store_factory is not None:
             raise ConfigError(f"{self.app!r} is in a harness already")
-        self.store = Recorder(f"memory://harness-{id(self)}", self.app.settings.for_store(), self)
+        self.store = Recorder(f"memory://harness-{id(self)}", self)
         self._clients, self.app._clients = self.app._clients, {}
         self.app.store_factory = self._new_store
         return self
@@ -106,7 +109,7 @@ class Harness:
         return opened
 
     def _new_store(self) -> FailingStore:
-        return FailingStore(Recorder(self.store.url, self.app.settings.for_store(), self), self.faults)
+        return FailingStore(Recorder(self.store.url, self), self.faults)
 
     # -- running
 
@@ -154,7 +157,7 @@ class Harness:
             raise ConfigError("this harness is draining already; a job cannot drain it")
         self._shifts += 1
         self._shift = shift = Shift(
-            self.app, self._new_store(), f"harness-{self._shifts}", inline=self.inline,
+            self.app, self._new_store(), f"harness-{self._shifts}", awaited=self._still_awaited, inline=self.inline,
             raise_errors=with_errors == "raise", limit=limit,
         )  # fmt: skip
         try:
@@ -164,9 +167,17 @@ class Harness:
             self._shift = None
             await shift.stop()
 
-    def someone_waits(self) -> None:
+    def wait_for(self, ids: Sequence[str]) -> None:
+        """Someone waits for these results: let the worker run more than one job, for it may be a job that waits."""
+        self._awaited.update(ids)
         if self._shift is not None:
-            self._shift.someone_waits()
+            self._shift.nudge()
+
+    def _still_awaited(self) -> int:
+        with self.store.hub.lock:
+            rows = [self.store.hub.jobs.get(id) for id in self._awaited]
+        self._awaited = {row.id for row in rows if row is not None and not row.state.terminal}
+        return len(self._awaited)
 
     # -- failing
 
@@ -257,7 +268,8 @@ def close_from_outside(client: Client) -> None:
 class Recorder(MemoryStore):
     """The memory store of a harness: it remembers what was accepted, and says when a result is waited for."""
 
-    def __init__(self, url: str, settings: StoreSettings, harness: Harness) -> None:
+    def __init__(self, url: str, harness: Harness) -> None:
+        settings = msgspec.structs.replace(harness.app.settings.for_store(), keep=Keep())
         super().__init__(url, settings, harness.clock)
         self._harness = harness
 
@@ -271,6 +283,6 @@ class Recorder(MemoryStore):
 
     async def watch(self, client: str, ids: Sequence[str]) -> WatchReply:
         reply = await super().watch(client, ids)
-        if len(reply.finished) + len(reply.missing) < len(ids):
-            self._harness.someone_waits()
+        over = {item.id for item in reply.finished}.union(reply.missing)
+        self._harness.wait_for([id for id in ids if id not in over])
         return reply

@@ -44,15 +44,15 @@ class Shift:
     """One life of the test worker. ``raise_errors``: what a task raises comes out of ``work_off``, once settled."""
 
     def __init__(
-        self, app: Windlass, store: Store, id: str, *, inline: bool = False, raise_errors: bool = False,
-        limit: int = 10_000,
+        self, app: Windlass, store: Store, id: str, *, awaited: Callable[[], int], inline: bool, raise_errors: bool,
+        limit: int,
     ) -> None:  # fmt: skip
         self._app, self._store, self.id, self._raise_errors, self._limit = app, store, id, raise_errors, limit
+        self._awaited = awaited
         self._loop = asyncio.get_running_loop()
         self._news = asyncio.Event()
         self._errors: dict[str, BaseException] = {}
         self._seq = 0
-        self._one_waits = False
         self.events: Counter[str] = Counter()
         self._threads = InlineThreads(self._loop, self._errors) if inline else KeepingThreads(self._loop, self._errors)
         self._notes = NoteBuffer(store, self._loop, in_process)
@@ -98,20 +98,29 @@ class Shift:
         while (await self._insist(self._store.sweep)).more:
             pass
         await self._beat()
-        while await self._round():
+        while True:
+            granted = await self._round()
+            if not self._executor.held:
+                return
+            if granted and self._has_room(0):
+                continue
             if not self._executor.finished:
                 await self._news.wait()
             self._news.clear()
 
+    def _has_room(self, settling: int) -> bool:
+        """One job at a time, so that tests know what runs when; for each result that is waited for, one more.
+
+        It may be a running job that waits, perhaps for one that has not been started.
+        """
+        return len(self._executor.held) - settling <= self._awaited()
+
     async def _round(self) -> bool:
-        """One exchange; False when nothing runs and nothing is left to run."""
+        """One exchange: settle, and start the next job; whether there was one."""
         executor = self._executor
         moves = executor.finished[:]
         del executor.finished[:]
-        # One job at a time, in the store's order: tests want to know what runs when. Only a job that waits for another
-        # one's result lets that one in.
-        room = 1 if self._one_waits or len(executor.held) == len(moves) else 0
-        self._one_waits = False
+        room = 1 if self._has_room(len(moves)) else 0
         if self._notes.pending:
             await self._notes.flush()
         self._seq += 1
@@ -125,7 +134,7 @@ class Shift:
         executor.take(reply.claims)
         for id in reply.cancels:
             executor.cancel(id)
-        return bool(executor.held)
+        return bool(reply.claims)
 
     async def _beat(self) -> BeatReply:
         """Present this worker: it listens to every queue there is by now."""
@@ -151,13 +160,9 @@ class Shift:
     def _on_mail(self, items: list[Finished]) -> None:
         self._news.set()
 
-    def someone_waits(self) -> None:
-        """A result is waited for, perhaps by a running job. From any thread."""
-        self._loop.call_soon_threadsafe(self._let_one_in)
-
-    def _let_one_in(self) -> None:
-        self._one_waits = True
-        self._news.set()
+    def nudge(self) -> None:
+        """Look again: a result is waited for. From any thread."""
+        self._loop.call_soon_threadsafe(self._news.set)
 
     # -- errors
 
