@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from windlass.core.job import Claim
 from windlass.core.lifecycle import HandedBack, Outcome, Transition, decide
 from windlass.errors import Cancel, SoftTimeout
+from windlass.failpoints import failpoint
 from windlass.worker import runner
 from windlass.worker.children import Children
 from windlass.worker.notes import NoteBuffer
@@ -111,6 +112,7 @@ class Executor:
 
     def _done(self, run: Run, outcome: Outcome) -> None:
         """A run is over; called on the loop, once per run, also for a thread that ends after it was given up."""
+        failpoint("after_run")
         self.active -= 1
         if run.settled:
             self.stuck -= 1

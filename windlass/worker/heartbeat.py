@@ -18,6 +18,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 
 from windlass.errors import StoreError
+from windlass.failpoints import failpoint
 from windlass.portal import new_event_loop
 from windlass.store.base import BeatReply, Presence, Store
 
@@ -112,6 +113,7 @@ class Heartbeat:
         try:
             async with asyncio.timeout(self._lease / 2):
                 await self._beat_once(store)
+                failpoint("before_sweep")
                 reply = await store.sweep()
         except (StoreError, TimeoutError) as error:
             silent = time.monotonic() - self._answered
@@ -133,6 +135,7 @@ class Heartbeat:
         watched = self._watched
         # The order matters: whatever was acknowledged before this moment is in the list read after it.
         presence, acked = watched.presence(), watched.acked()
+        failpoint("before_beat")
         reply = await store.beat(presence, acked, watched.held())
         self._answered = time.monotonic()
         self._worker_loop.call_soon_threadsafe(watched.on_beat, presence.id, reply)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 from windlass.core.lifecycle import Transition
 from windlass.errors import StoreError, StoreUnavailable
+from windlass.failpoints import failpoint
 from windlass.store.base import MAX_BATCH, ExchangeReply, Store, Want
 from windlass.worker.executor import Executor
 from windlass.worker.notes import NoteBuffer
@@ -85,6 +86,8 @@ class Pump:
         executor.settled([move.id for move in moves])
         for id in reply.refused:
             log.warning("late settle of job %s refused: it had been given to another worker", id)
+        if reply.claims:
+            failpoint("after_claim")
         executor.take(reply.claims)
         self.acked = self.seq
         self.hungry = room > 0 and len(reply.claims) >= room
@@ -98,7 +101,9 @@ class Pump:
         worker, seq, pause, failures = self.worker, self.seq, 0.05, 0
         while worker == self.worker and not self.paused:
             try:
+                failpoint("before_settle")
                 reply = await self._store.exchange(worker, seq, moves, want)
+                failpoint("after_settle")
             except StoreUnavailable as error:
                 failures += 1
                 if failures == 1:
