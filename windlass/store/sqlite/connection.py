@@ -17,6 +17,8 @@ SCHEMA = 1
 """The version of schema.sql. A file with a higher one was written by a newer Windlass."""
 
 CACHE_KIB = 32_768
+LOG_KEPT = 64 << 20
+"""A log that had to grow beyond this many bytes is cut back when it starts anew."""
 STATEMENTS_CACHED = 200
 
 BUSY = (apsw.BusyError, apsw.LockedError)
@@ -58,12 +60,14 @@ def _prepare(db: apsw.Connection, clock: Callable[[], int]) -> None:
     db.pragma("foreign_keys", False)
     # Checkpoints are made by the thread when callers have been answered, not by whoever happens to commit.
     db.wal_autocheckpoint(0)
+    db.pragma("journal_size_limit", LOG_KEPT)
     db.execute("BEGIN IMMEDIATE")
     try:
         _check_schema(db, clock)
         db.execute("COMMIT")
     except BaseException:
-        db.execute("ROLLBACK")
+        if not db.get_autocommit():
+            db.execute("ROLLBACK")
         raise
     db.execute(read_sql("steps.sql"))
 

@@ -83,9 +83,10 @@ class Mailbox:
         """On the loop that listens."""
         if self.sock.fileno() >= 0:
             self.loop.remove_reader(self.sock.fileno())
-            self.sock.close()
+            # The file first: a file without a socket behind it would prove that this process has died.
             with contextlib.suppress(OSError):
                 os.unlink(self.path)
+            self.sock.close()
 
     def abandon(self) -> None:
         """In a forked child: let go of the descriptor only. The socket, its file and the loop are the parent's."""
@@ -148,6 +149,13 @@ def pack(items: list[Finished]) -> list[bytes]:
         return [whole]
     half = len(items) // 2
     return pack(items[:half]) + pack(items[half:])
+
+
+def remove_leftover(path: str) -> None:
+    """The file of a socket whose owner died. Only in our own folder: the path is read from a shared database."""
+    with contextlib.suppress(OSError, StoreError):
+        if Path(path).parent == socket_folder():
+            os.unlink(path)
 
 
 def nobody_there(path: str) -> bool:

@@ -64,7 +64,6 @@ class SQLiteStore:
         self.url = url
         self.place = parse_url(url)
         self._database = Database(self.place, settings, clock)
-        self._mail: dict[str, Mailbox] = {}
 
     async def open(self) -> None:
         if self._database.closed:
@@ -72,7 +71,7 @@ class SQLiteStore:
 
     async def close(self) -> None:
         if not self._database.closed:
-            for name in list(self._mail):
+            for name in list(self._database.mailboxes):
                 await self.unlisten(name)
         await asyncio.to_thread(self._database.stop)
 
@@ -116,14 +115,14 @@ class SQLiteStore:
         await self._database.run(RELAXED, lambda tx: watches.unwatch(tx, client, ids))
 
     async def listen(self, name: str, deliver: Deliver) -> None:
-        if name in self._mail:
-            self._mail[name].deliver = deliver
+        if name in self._database.mailboxes:
+            self._database.mailboxes[name].deliver = deliver
             return
-        box = self._mail[name] = Mailbox(deliver)
+        box = self._database.mailboxes[name] = Mailbox(deliver)
         await self._database.run(RELAXED, lambda tx: watches.register(tx, name, box.path))
 
     async def unlisten(self, name: str) -> None:
-        box = self._mail.pop(name, None)
+        box = self._database.mailboxes.pop(name, None)
         if box is not None:
             box.close()
             await self._database.run(RELAXED, lambda tx: watches.unregister(tx, name, box.path))
@@ -164,7 +163,8 @@ class SQLiteStore:
         warnings = [] if full else ["a power cut may undo the last moments (durability=normal)"]
         return StoreInfo(
             engine="sqlite", version=apsw.sqlite_lib_version(), durability=PROMISES[self.place.durability],
-            location=str(self.place.path), warnings=warnings, details=details,
+            location=str(self.place.path), warnings=warnings,
+            details=details | {"synchronous": self.place.durability, "timeout": f"{self.place.timeout:g} s"},
         )  # fmt: skip
 
 
@@ -173,7 +173,6 @@ def details_of(tx: Tx) -> dict[str, str]:
     return {
         "schema": str(SCHEMA),
         "journal": str(tx.value("PRAGMA journal_mode")),
-        "synchronous": str(tx.value("PRAGMA synchronous")),
         "size": f"{pages * size} bytes",
         "jobs": str(tx.value("SELECT coalesce(sum(jobs), 0) FROM counts")),
         "driver": f"apsw {apsw.apsw_version()}",

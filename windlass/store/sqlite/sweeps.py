@@ -6,9 +6,10 @@ from windlass.store.base import SweepReply
 from windlass.store.sqlite.asides import next_parking, park
 from windlass.store.sqlite.codes import FAILED
 from windlass.store.sqlite.expiry import expire, promote
-from windlass.store.sqlite.mailbox import nobody_there
+from windlass.store.sqlite.mailbox import nobody_there, remove_leftover
 from windlass.store.sqlite.recovery import bury
-from windlass.store.sqlite.tx import Tx, encode
+from windlass.store.sqlite.tx import Tx
+from windlass.store.sqlite.watches import forget_paths
 
 MAILBOX_PROBES = 50
 """Mailboxes looked at in one sweep for leftovers of dead clients."""
@@ -46,7 +47,17 @@ def reap(tx: Tx, limit: int, reply: SweepReply) -> int:
         reply.quarantined += states.count(FAILED)
         reply.recovered += len(states) - states.count(FAILED)
         done += len(states)
+        _forget_dead(tx, id)
     return done
+
+
+def _forget_dead(tx: Tx, worker: str) -> None:
+    """The mailbox of a worker whose last job was recovered."""
+    path = tx.value("SELECT path FROM mailboxes WHERE name = ?1 AND ?1 NOT IN (SELECT id FROM workers)", (worker,))
+    if path is not None:
+        forget_paths(tx, [path])
+        if nobody_there(path):
+            remove_leftover(path)
 
 
 def dead_workers(tx: Tx) -> list[tuple[int, str, int]]:
@@ -78,15 +89,13 @@ def prune(tx: Tx, limit: int) -> int:
 
 def forget_mailboxes(tx: Tx) -> None:
     """Clients that died leave a mailbox behind; look at a few at random."""
-    gone = [
-        (name, path)
-        for name, path in tx.all("SELECT name, path FROM mailboxes ORDER BY random() LIMIT ?", (MAILBOX_PROBES,))
-        if nobody_there(path)
-    ]
+    # A worker's mailbox is the proof of its death: it stays until the worker has been reaped.
+    sql = "SELECT path FROM mailboxes WHERE name NOT IN (SELECT id FROM workers) ORDER BY random() LIMIT ?"
+    gone = [path for (path,) in tx.all(sql, (MAILBOX_PROBES,)) if nobody_there(path)]
     if gone:
-        names = encode([name for name, _ in gone]).decode()
-        tx.run("DELETE FROM watches WHERE name IN (SELECT value FROM json_each(?))", (names,))
-        tx.run("DELETE FROM mailboxes WHERE name IN (SELECT value FROM json_each(?))", (names,))
+        forget_paths(tx, gone)
+        for path in gone:
+            remove_leftover(path)
 
 
 def next_check(tx: Tx) -> int:

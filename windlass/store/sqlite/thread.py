@@ -18,12 +18,13 @@ from typing import Any, TypeVar
 
 import apsw
 
-from windlass.errors import StoreClosed, StoreError, StoreUnavailable
+from windlass.errors import StoreClosed, StoreError
 from windlass.store.base import Clock, StoreSettings
-from windlass.store.sqlite.connection import BROKEN, connect, mapped, patiently
-from windlass.store.sqlite.mailbox import Outbox
+from windlass.store.sqlite.connection import BROKEN, BUSY, connect, mapped, patiently
+from windlass.store.sqlite.mailbox import Mailbox, Outbox
 from windlass.store.sqlite.place import Place, check_place
 from windlass.store.sqlite.tx import Memo, Tx, ids_json
+from windlass.store.sqlite.watches import forget_paths
 
 T = TypeVar("T")
 
@@ -36,8 +37,13 @@ CHECKPOINT_PAGES = 2_000
 RESTART_PAGES = 20_000
 """From this length on writers are held up for the copy: under constant load of several it would never finish."""
 
+RESTART_PATIENCE = 500
+"""Milliseconds writers are held up for readers at most, when the log is to start anew."""
+
 RETRY_SENDING = 0.005
 FORK_PATIENCE = 10.0
+STAYS_CHECKED = 1.0
+"""Seconds after which it is looked at again whether the path still leads to the open file."""
 
 
 class Kind(IntEnum):
@@ -66,16 +72,22 @@ class Database:
 
     def __init__(self, place: Place, settings: StoreSettings, clock: Clock) -> None:
         self.place, self.clock, self.memo = place, clock, Memo(settings)
+        self._reset()
+
+    def _reset(self) -> None:
+        self.closed = True
         self.commits = 0
+        self.mailboxes: dict[str, Mailbox] = {}
         self._ops: queue.SimpleQueue[Op | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
-        self._db: apsw.Connection | None = None
-        self._outbox: Outbox | None = None
-        self._thread: threading.Thread | None = None
-        self._synchronous = -1
-        self._log_pages = 0
         self._held_for_fork = False
-        self.closed = True
+        self._thread: threading.Thread | None = None
+        self._outbox: Outbox | None = None
+        self._db: apsw.Connection | None = None
+        self._file = (0, 0)
+        self._checked = 0.0
+        self._synchronous = 0
+        self._log_pages = self._copied_pages = 0
 
     # -- on event loops
 
@@ -124,6 +136,11 @@ class Database:
         if self._outbox is not None:
             self._outbox.again()
             self._outbox.close()
+        while not self._ops.empty():  # sent while the store was being closed
+            op = self._ops.get()
+            if op is not None:
+                op.error = StoreClosed()
+                _resolve([op])
 
     def _take(self) -> tuple[list[Op], bool]:
         """Everything pending, at least one; True with it when there is nothing to come."""
@@ -163,11 +180,11 @@ class Database:
         kind = max(op.kind for op in batch)
         try:
             tx = self._transact(kind, batch)
-            if kind and tx.mail:
-                self._send(tx)
         except Exception as error:
             self._undo(error)
             return mapped(error, self.place.path)
+        if kind and tx.mail:
+            self._send(tx)
         return None
 
     def _transact(self, kind: Kind, batch: list[Op]) -> Tx:
@@ -214,11 +231,28 @@ class Database:
             self._disconnect()
 
     def _connection(self) -> apsw.Connection:
+        if self._db is not None and not self._stays():
+            self._disconnect()
         if self._db is None:
             self._db = connect(self.place.path, self.place.timeout, self.clock)
             self._db.set_wal_hook(self._committed)
-            self._synchronous = -1
+            self._file, self._checked, self._synchronous = self._identity(), time.monotonic(), 0
         return self._db
+
+    def _stays(self) -> bool:
+        """Whether the path still leads to the open file. A deleted file would go on working, unseen by all others."""
+        now = time.monotonic()
+        if now < self._checked + STAYS_CHECKED:
+            return True
+        self._checked = now
+        return self._identity() == self._file
+
+    def _identity(self) -> tuple[int, int]:
+        try:
+            found = os.stat(self.place.path)
+        except OSError:
+            return 0, 0
+        return found.st_dev, found.st_ino
 
     def _committed(self, db: apsw.Connection, name: str, pages: int) -> int:
         self._log_pages = pages
@@ -234,15 +268,27 @@ class Database:
 
     def _checkpoint(self) -> None:
         """Keep the log short, after the callers have been answered."""
-        pages, self._log_pages = self._log_pages, 0
-        if pages < CHECKPOINT_PAGES or self._db is None:
+        if self._log_pages < self._copied_pages:  # it has started anew since
+            self._copied_pages = 0
+        if self._db is None or self._log_pages < self._copied_pages + CHECKPOINT_PAGES:
             return
-        mode = apsw.SQLITE_CHECKPOINT_RESTART if pages > RESTART_PAGES else apsw.SQLITE_CHECKPOINT_PASSIVE
+        self._copied_pages = self._log_pages
         try:
-            self._db.wal_checkpoint(mode=mode)
-        except apsw.Error as error:  # somebody else is at it, or the disk is full: the next commit tries again
-            if isinstance(error, BROKEN):
-                self._disconnect()
+            if self._log_pages < RESTART_PAGES:
+                self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            else:
+                self._restart_log(self._db)
+        except BUSY:
+            return  # a reader is in the way, or somebody else is at it: a later commit tries again
+        except apsw.Error as error:
+            self._undo(error)
+
+    def _restart_log(self, db: apsw.Connection) -> None:
+        db.set_busy_timeout(RESTART_PATIENCE)
+        try:
+            db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_RESTART)
+        finally:
+            db.set_busy_timeout(int(self.place.timeout * 1000))
 
     # -- mail
 
@@ -259,7 +305,7 @@ class Database:
         for path, items in tx.mail.items():
             outbox.post(path, items)
         if outbox.gone:
-            paths, outbox.gone = ids_json(outbox.gone), []
+            paths, outbox.gone = outbox.gone, []
             self._ops.put(Op(Kind.RELAXED, lambda later: forget_paths(later, paths), None))
 
     # -- fork
@@ -277,21 +323,13 @@ class Database:
 
     def after_fork_in_child(self) -> None:
         """The thread stayed in the parent. What was not closed in time is kept, never closed: it is the parent's."""
-        self.closed, self._thread = True, None
         if self._db is not None:
             _abandoned.append(self._db)
-            self._db = None
         if self._outbox is not None:
             self._outbox.close()
-
-
-def forget_paths(tx: Tx, paths: str) -> None:
-    """Forget mailboxes nobody reads any more, and what they watched."""
-    names = ids_json(name for (name,) in tx.all(
-        "SELECT name FROM mailboxes WHERE path IN (SELECT value FROM json_each(?))", (paths,)
-    ))  # fmt: skip
-    tx.run("DELETE FROM watches WHERE name IN (SELECT value FROM json_each(?))", (names,))
-    tx.run("DELETE FROM mailboxes WHERE name IN (SELECT value FROM json_each(?))", (names,))
+        for box in self.mailboxes.values():
+            box.abandon()
+        self._reset()
 
 
 def _resolve(batch: list[Op]) -> None:
@@ -344,5 +382,3 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child
     )
-
-__all__ = ["Database", "Kind", "StoreUnavailable"]

@@ -55,6 +55,16 @@ def register(tx: Tx, name: str, path: str) -> None:
     )
 
 
+def forget_paths(tx: Tx, paths: Sequence[str]) -> None:
+    """Forget mailboxes nobody reads any more, and what they watched. Those of workers wait until a sweep reaps them."""
+    names = ids_json(name for (name,) in tx.all(
+        "SELECT name FROM mailboxes WHERE path IN (SELECT value FROM json_each(?)) "
+        "AND name NOT IN (SELECT id FROM workers)", (ids_json(paths),)
+    ))  # fmt: skip
+    tx.run("DELETE FROM watches WHERE name IN (SELECT value FROM json_each(?))", (names,))
+    tx.run("DELETE FROM mailboxes WHERE name IN (SELECT value FROM json_each(?))", (names,))
+
+
 def unregister(tx: Tx, name: str, path: str) -> None:
     """Forget a name, unless somebody else has taken it over meanwhile."""
     if tx.value("SELECT 1 FROM mailboxes WHERE name = ? AND path = ?", (name, path)):
