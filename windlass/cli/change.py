@@ -1,11 +1,11 @@
-"""``windlass cancel`` and ``windlass retry``."""
+"""Commands that change jobs by id: ``windlass cancel`` and ``retry``, and the rarer ones under ``windlass jobs``."""
 
 from __future__ import annotations
 
 import click
 
 from windlass.admin import change_jobs, retry_jobs
-from windlass.cli import output
+from windlass.cli import output, values
 from windlass.cli.target import Target, need_words, run, takes_app
 from windlass.store.base import Action, Change, ChangeReply
 
@@ -18,9 +18,7 @@ def cancel(target: Target, as_json: bool, words: list[str], reason: str) -> None
 
     One that waits ends at once. One that runs is asked to stop, and stopped by force after its grace time.
     """
-    app, ids = target.load(), need_words(words, "job IDs")
-    reply = run(app, lambda: change_jobs(app, Change(action=Action.CANCEL, reason=reason), ids))
-    report("cancelled", "cancelled", reply, as_json)
+    act(target, words, Change(action=Action.CANCEL, reason=reason), "cancelled", as_json)
 
 
 @click.command()
@@ -28,13 +26,55 @@ def cancel(target: Target, as_json: bool, words: list[str], reason: str) -> None
 def retry(target: Target, as_json: bool, words: list[str]) -> None:
     """Run ended jobs again, with fresh counters; jobs that wait for their time start now."""
     app, ids = target.load(), need_words(words, "job IDs")
-    report("retried", "retried", run(app, lambda: retry_jobs(app, ids)), as_json)
+    report("retried", run(app, lambda: retry_jobs(app, ids)), as_json)
 
 
-def report(key: str, done: str, reply: ChangeReply, as_json: bool) -> None:
+@click.command()
+@takes_app("ID...")
+def promote(target: Target, as_json: bool, words: list[str]) -> None:
+    """Start scheduled jobs now."""
+    act(target, words, Change(action=Action.PROMOTE), "promoted", as_json)
+
+
+@click.command()
+@takes_app("ID...")
+@click.option("--to", "queue", required=True, metavar="QUEUE", callback=values.queue, help="The other queue.")
+def move(target: Target, as_json: bool, words: list[str], queue: str) -> None:
+    """Move jobs that do not run to another queue."""
+    act(target, words, Change(action=Action.MOVE, queue=queue), "moved", as_json)
+
+
+@click.command()
+@takes_app("ID...")
+@click.option("--to", "level", required=True, type=click.IntRange(0, 9), metavar="N", help="0 to 9, 9 first.")
+def priority(target: Target, as_json: bool, words: list[str], level: int) -> None:
+    """Give jobs that have not started another priority."""
+    act(target, words, Change(action=Action.REPRIORITISE, priority=level), "reprioritised", as_json)
+
+
+@click.command()
+@takes_app("ID...")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+def delete(target: Target, as_json: bool, words: list[str], yes: bool) -> None:
+    """Delete jobs that do not run, with all that is known of them. Asks first."""
+    count = len(need_words(words, "job IDs"))
+    if not yes:
+        if as_json:
+            raise click.UsageError("--json asks no questions; add --yes")
+        click.confirm(f"Delete {count} job{'' if count == 1 else 's'} for good?", abort=True, err=True)
+    act(target, words, Change(action=Action.DELETE), "deleted", as_json)
+
+
+def act(target: Target, words: list[str], change: Change, done: str, as_json: bool) -> None:
+    """Make one change to the jobs named, and say what became of it."""
+    app, ids = target.load(), need_words(words, "job IDs")
+    report(done, run(app, lambda: change_jobs(app, change, ids)), as_json)
+
+
+def report(done: str, reply: ChangeReply, as_json: bool) -> None:
     """What was changed and what was not; exit code 1 if anything was not."""
     if as_json:
-        output.print_json({key: reply.changed, "skipped": reply.skipped})
+        output.print_json({done: reply.changed, "skipped": reply.skipped})
     else:
         for id in reply.changed:
             click.echo(f"{id}  {click.style(done, fg='green')}")

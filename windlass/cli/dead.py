@@ -11,7 +11,7 @@ from windlass.admin import dead_groups
 from windlass.app import Windlass
 from windlass.cli import output, values
 from windlass.cli.errors import CliError, NotDone
-from windlass.cli.jobs import one_id, read, show
+from windlass.cli.jobs import one_id, read, short_error, show
 from windlass.cli.target import Target, complete_queues, complete_tasks, run, takes_app
 from windlass.core.job import State
 from windlass.handle import JobInfo
@@ -50,8 +50,8 @@ def list_dead(target: Target, as_json: bool, group: bool, limit: int, after: str
         output.print_json(page)
         return
     if page.jobs:
-        columns = ("id", "task", "queue", "tries", "failed", "error")
-        output.table(columns, [_row(job) for job in page.jobs], right=("tries",))
+        columns = ("id", "failed", "task", "queue", "tries", "error")
+        output.table(columns, [_row(job) for job in page.jobs], right=("tries", "failed"), spare=("tries", "queue"))
     else:
         output.note("no dead letters" + (" on this page" if page.partial else ""))
     if page.cursor:
@@ -59,8 +59,8 @@ def list_dead(target: Target, as_json: bool, group: bool, limit: int, after: str
 
 
 def _row(job: JobInfo) -> tuple[Any, ...]:
-    error = f"{job.error.type}: {job.error.message}".partition("\n")[0] if job.error else job.reason
-    return job.id, job.task, job.queue, job.attempts + job.crashes, output.ago(job.finished_at), error[:100]
+    tries = job.attempts + job.crashes
+    return job.id, output.ago(job.finished_at), job.task, job.queue, tries, short_error(job)
 
 
 def list_groups(app: Windlass, as_json: bool, queue: str, task: str, fingerprint: str) -> None:
@@ -73,10 +73,10 @@ def list_groups(app: Windlass, as_json: bool, queue: str, task: str, fingerprint
     else:
         rows = [
             (group.count, group.fingerprint, ", ".join(group.tasks), output.ago(group.last_at),
-             f"{group.error}: {group.message}".partition("\n")[0][:100])
+             f"{group.error.rpartition('.')[2]}: {group.message}".partition("\n")[0])
             for group in groups
         ]  # fmt: skip
-        output.table(("count", "fingerprint", "tasks", "last", "error"), rows, right=("count",))
+        output.table(("count", "fingerprint", "tasks", "last", "error"), rows, right=("count", "last"))
 
 
 @dead.command("show")

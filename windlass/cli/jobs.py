@@ -1,4 +1,4 @@
-"""``windlass jobs``: listings, and one job with everything that is known of it."""
+"""``windlass jobs``: listings, and one job with everything that is known of it; see ``change`` for the rest."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from windlass.app import Windlass
-from windlass.cli import output
+from windlass.cli import change, output
 from windlass.cli.errors import CliError, NotDone
 from windlass.cli.target import Target, complete_queues, complete_tasks, run, takes_app
 from windlass.core.duration import from_ms, show_ms
@@ -20,7 +20,11 @@ STATES = [str(state) for state in State]
 
 @click.group()
 def jobs() -> None:
-    """List jobs, and show one."""
+    """List and show jobs, and the rarer things to do with them."""
+
+
+for _command in (change.promote, change.move, change.priority, change.delete):
+    jobs.add_command(_command)
 
 
 @jobs.command("list")
@@ -43,8 +47,8 @@ def list_jobs(
         return
     if page.jobs:
         output.table(
-            ("id", "task", "queue", "state", "attempts", "age", "about"), [_row(job) for job in page.jobs],
-            right=("attempts", "age"),
+            ("id", "state", "age", "task", "queue", "attempts", "about"), [_row(job) for job in page.jobs],
+            right=("attempts", "age"), spare=("attempts", "queue"),
         )  # fmt: skip
     else:
         output.note("no jobs" + (" on this page" if page.partial else ""))
@@ -55,13 +59,13 @@ def list_jobs(
 
 def _row(job: JobInfo) -> tuple[Any, ...]:
     age = output.ago(job.enqueued_at).removesuffix(" ago")
-    return job.id, job.task, job.queue, output.state(job.state), job.attempts + job.crashes or "", age, about(job)
+    return job.id, output.state(job.state), age, job.task, job.queue, job.attempts + job.crashes or "", about(job)
 
 
 def about(job: JobInfo) -> str:
     """The one thing worth knowing of a job in its state."""
     if job.state is State.FAILED and job.error:
-        return _cut(f"{job.error.type}: {job.error.message}")
+        return short_error(job)
     if job.state is State.SCHEDULED:
         return f"{'retry ' if job.attempts else ''}{output.ago(job.due_at)}"
     if job.state is State.RUNNING:
@@ -69,6 +73,13 @@ def about(job: JobInfo) -> str:
     if job.state is State.SUCCEEDED:
         return "" if job.result is None else output.compact(job.result, 50)
     return _cut(job.reason)
+
+
+def short_error(job: JobInfo) -> str:
+    """The error on one line, its type without the module."""
+    if job.error is None:
+        return job.reason
+    return _cut(f"{job.error.type.rpartition('.')[2]}: {job.error.message}", 200)
 
 
 def _running(job: JobInfo) -> str:

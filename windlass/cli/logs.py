@@ -66,14 +66,16 @@ class JsonFormatter(logging.Formatter):
 
 
 def set_up_logging(level: str, style: str) -> None:
-    """Send everything to standard error; a handler that the user's module installed itself stays alone."""
+    """Send everything to standard error, unless the user's own set-up is in place; the job is tagged either way.
+
+    Called before the user's modules are imported and again after, as they may have put handlers of their own in place.
+    """
     root = logging.getLogger()
-    root.setLevel(level.upper())
-    if root.handlers:
-        for handler in root.handlers:
+    if not root.handlers:
+        ours = logging.StreamHandler(sys.stderr)
+        ours.setFormatter(JsonFormatter() if style == "json" else TextFormatter(sys.stderr.isatty()))
+        root.addHandler(ours)
+        root.setLevel(level.upper())
+    for handler in root.handlers:
+        if not any(isinstance(known, JobIdFilter) for known in handler.filters):
             handler.addFilter(JobIdFilter())
-        return
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter() if style == "json" else TextFormatter(sys.stderr.isatty()))
-    handler.addFilter(JobIdFilter())
-    root.addHandler(handler)

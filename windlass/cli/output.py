@@ -27,6 +27,8 @@ COLOURS = {
     "waiting": "magenta",
 }
 _PIPED_WIDTH = 1_000
+_GAP = 2
+_LEAST = 8
 
 
 def print_json(value: Any, *, line: bool = False) -> None:
@@ -44,21 +46,43 @@ def console() -> Console:
     return Console(highlight=False, soft_wrap=False, width=None if sys.stdout.isatty() else _PIPED_WIDTH)
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Sequence[str] = ()) -> None:
-    """A table without lines; ``right`` names the columns of numbers. Ids are never cut."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
+def table(
+    columns: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Sequence[str] = (), spare: Sequence[str] = ()
+) -> None:
+    """A table without lines, one line per row.
 
-    grid = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-    for name in columns:
-        whole = name in ("id", "state", "fingerprint", *right)
-        grid.add_column(
-            name, justify="right" if name in right else "left", no_wrap=whole, overflow="fold",
-            min_width=36 if name == "id" else None,
-        )  # fmt: skip
-    for row in rows:
-        grid.add_row(*(cell if hasattr(cell, "plain") else escape(cell) for cell in row))
-    console().print(grid)
+    ``right`` names the columns of numbers. Where the terminal is too narrow, the ``spare`` columns go one by one, then
+    the last one is cut; no other is, as half an id is of no use.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    lines = [[cell if isinstance(cell, Text) else Text(str(cell)) for cell in row] for row in rows]
+    terminal = console()
+    kept, room = _fitting(columns, lines, spare, terminal.width)
+    grid = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
+    for place in kept:
+        name = columns[place]
+        grid.add_column(name, justify="right" if name in right else "left", no_wrap=True)
+    for line in lines:
+        line[-1].truncate(room, overflow="ellipsis")
+        grid.add_row(*(line[place] for place in kept))
+    terminal.width = max(terminal.width, _PIPED_WIDTH)
+    terminal.print(grid, soft_wrap=True)
+
+
+def _fitting(
+    columns: Sequence[str], lines: list[list[Text]], spare: Sequence[str], width: int
+) -> tuple[list[int], int]:
+    """Which columns fit, and how much room the last one has."""
+    widths = [max([len(name), *(line[place].cell_len for line in lines)]) for place, name in enumerate(columns)]
+    kept = list(range(len(columns)))
+    for name in spare:
+        if sum(widths[place] + _GAP for place in kept) <= width:
+            break
+        kept.remove(columns.index(name))
+    room = width - sum(widths[place] + _GAP for place in kept[:-1])
+    return kept, max(room, _LEAST)
 
 
 def escape(value: object) -> str:

@@ -12,7 +12,11 @@ from windlass.cli.target import Target, run, takes_app
 from windlass.core.job import State
 from windlass.store.base import QueueInfo, WorkerInfo
 
-_SHOWN = (State.READY, State.RUNNING, State.SCHEDULED, State.WAITING, State.SUCCEEDED, State.FAILED, State.CANCELLED)
+_SHOWN = (
+    State.READY, State.RUNNING, State.SCHEDULED, State.WAITING, State.SUCCEEDED, State.FAILED, State.CANCELLED,
+    State.SKIPPED,
+)  # fmt: skip
+_ALWAYS = (State.READY, State.RUNNING, State.SUCCEEDED, State.FAILED)
 
 
 @click.command()
@@ -30,15 +34,17 @@ def queues(target: Target, as_json: bool) -> None:
     elif not found:
         output.note("no queue has had a job yet")
     else:
-        names = [str(state) for state in _SHOWN]
-        output.table(("queue", *names, "oldest"), [_queue_row(info) for info in found], right=(*names, "oldest"))
+        shown = [state for state in _SHOWN if state in _ALWAYS or any(info.counts.get(state) for info in found)]
+        names = [str(state) for state in shown]
+        rows = [_queue_row(info, shown) for info in found]
+        output.table(("queue", *names, "oldest"), rows, right=(*names, "oldest"))
 
 
-def _queue_row(info: QueueInfo) -> list[Any]:
+def _queue_row(info: QueueInfo, shown: list[State]) -> list[Any]:
     from rich.text import Text
 
     counts: list[Any] = []
-    for state in _SHOWN:
+    for state in shown:
         count = info.counts.get(state, 0)
         counts.append(Text(f"{count:,}", output.COLOURS[state] if count else "bright_black"))
     return [info.name, *counts, output.about(info.oldest_ready) if info.oldest_ready >= 0 else ""]
@@ -59,8 +65,8 @@ def workers(target: Target, as_json: bool) -> None:
     elif not found:
         output.note("no worker is running")
     else:
-        columns = ("worker", "state", "queues", "tasks", "running", "done", "up", "beat")
-        output.table(columns, [_worker_row(info) for info in found], right=("tasks", "running", "done", "up", "beat"))
+        columns = ("worker", "state", "running", "done", "tasks", "up", "beat", "queues")
+        output.table(columns, [_worker_row(info) for info in found], right=columns[2:7])
 
 
 def _worker_row(info: WorkerInfo) -> list[Any]:
@@ -70,6 +76,6 @@ def _worker_row(info: WorkerInfo) -> list[Any]:
     state = Text("dead", "red") if not info.alive else Text("idle", "green") if info.idle else Text("busy", "blue")
     up = output.about(int(time.time() * 1000) - who.started_at) if who.started_at else ""
     return [
-        f"{who.host}:{who.pid}", state, ", ".join(who.queues), len(who.declares),
-        f"{info.running}/{who.concurrency}", who.load.get("done", ""), up, f"{output.about(info.beat_age)} ago",
+        f"{who.host}:{who.pid}", state, f"{info.running}/{who.concurrency}", who.load.get("done", ""),
+        len(who.declares), up, f"{output.about(info.beat_age)} ago", ", ".join(who.queues),
     ]  # fmt: skip

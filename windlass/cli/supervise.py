@@ -7,8 +7,7 @@ import logging
 import os
 import signal
 import subprocess
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -16,15 +15,13 @@ import msgspec
 
 from windlass.cli import banner
 from windlass.cli.errors import CliError, as_cli_error
+from windlass.cli.worker import ARGUMENTS, command
 from windlass.errors import WindlassError
 from windlass.store import make_store
 from windlass.worker.leash import EXIT_CONFIG, Leash
 from windlass.worker.supervisor import SupervisorOptions, run_supervisor
 
 log = logging.getLogger("windlass.supervisor")
-
-ARGUMENTS = "windlass.arguments"
-"""The key in ``ctx.meta`` of the command line as it was given."""
 
 
 def supervise(given: dict[str, Any], spec: str, log_format: str) -> int:
@@ -37,12 +34,6 @@ def supervise(given: dict[str, Any], spec: str, log_format: str) -> int:
     )  # fmt: skip
     banner.show(found, os.getpid(), _processes(options), log_format)
     return run_supervisor(command(arguments, "--child"), options, lambda worker: bury(found, worker), log)
-
-
-def command(arguments: Sequence[str], flag: str) -> list[str]:
-    """This command line again with a hidden flag, for a clean interpreter."""
-    end = arguments.index("--") if "--" in arguments else len(arguments)
-    return [sys.executable, "-m", "windlass", *arguments[:end], flag, *arguments[end:]]
 
 
 def _describe(argv: list[str]) -> banner.Description:

@@ -159,7 +159,8 @@ def complete_queues(ctx: click.Context, param: click.Parameter, incomplete: str)
 
 
 def _spec(ctx: click.Context) -> str:
-    typed = ctx.params.get("words") or ()
+    # A line that ends in an option without its value is parsed no further; its words are left over then.
+    typed = ctx.params.get("words") or ctx.args
     return str(ctx.params.get("app_spec") or (typed[0] if typed else "") or os.environ.get("WINDLASS_APP", ""))
 
 

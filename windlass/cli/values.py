@@ -54,6 +54,14 @@ def queues(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
         raise click.BadParameter(str(error), ctx, param) from None
 
 
+def queue(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    """One queue's name."""
+    try:
+        return check_name("queue", value)
+    except ConfigError as error:
+        raise click.BadParameter(str(error), ctx, param) from None
+
+
 def scale(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, int] | None:
     """Two counts, the smaller first or last."""
     if value is None:

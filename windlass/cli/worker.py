@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import click
@@ -15,6 +16,9 @@ from windlass.cli.errors import CliError
 from windlass.cli.load import load_tasks
 from windlass.cli.logs import LEVELS, set_up_logging
 from windlass.cli.target import Target, complete_queues, run, takes_app
+
+ARGUMENTS = "windlass.arguments"
+"""The key in ``ctx.meta`` of the command line as it was given."""
 
 _COUNT: dict[str, Any] = {"type": click.IntRange(min=1), "metavar": "N"}
 
@@ -94,11 +98,15 @@ class Job(NamedTuple):
 
     def run(self) -> int:
         """Be a worker until told to stop."""
-        from windlass.worker.service import run_worker
+        from windlass.worker.service import EXIT_REPLACE, run_worker
 
         app = self.load()
         banner.show(description(app, self.options), os.getpid(), "1", self.log_format)
-        return run_worker(app, self.options)
+        code = run_worker(app, self.options)
+        if code == EXIT_REPLACE:
+            # Nobody else is there to do it: the same process begins anew, and with it go its stuck threads.
+            os.execv(sys.executable, command(click.get_current_context().meta[ARGUMENTS]))
+        return code
 
     def describe(self) -> int:
         """For the supervisor, which does not import the app."""
@@ -111,6 +119,13 @@ class Job(NamedTuple):
         from windlass.worker.service import run_worker
 
         return be_child(lambda report: run_worker(self.load(), self.options, report=report))
+
+
+def command(arguments: Sequence[str], flag: str = "") -> list[str]:
+    """This command line again, for a clean interpreter; with a hidden flag."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    flags = [flag] if flag else []
+    return [sys.executable, "-m", "windlass", *arguments[:end], *flags, *arguments[end:]]
 
 
 def description(app: Windlass, options: dict[str, Any]) -> banner.Description:
