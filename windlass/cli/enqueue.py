@@ -35,7 +35,7 @@ def enqueue(target: Target, as_json: bool, words: list[str], whole: Any, wait: s
     part where that is unique. With --url, without an app, any name goes: its worker checks the call.
 
     \b
-      windlass enqueue shop:app send_email to=ann@example.org retries=3
+      windlass enqueue shop:app send_email to=ann@example.org subject=Hello
       windlass enqueue shop:app shop.add --args '[1, 2]' --wait 10
     """
     if not words:
