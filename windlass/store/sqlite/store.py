@@ -81,6 +81,10 @@ class SQLiteStore:
         check_batch(len(jobs))
         return await self._database.run(DURABLE, lambda tx: records.insert(tx, jobs))
 
+    def insert_here(self, jobs: Sequence[NewJob]) -> list[Answer]:
+        check_batch(len(jobs))
+        return self._database.run_here(DURABLE, lambda tx: records.insert(tx, jobs))
+
     async def exchange(self, worker: str, seq: int, moves: Sequence[Transition], want: Want) -> ExchangeReply:
         check_batch(len(moves))
         # A claim lost in a power cut loses nothing, since the worker is gone too; a settle must stay.

@@ -58,17 +58,18 @@ class Kind(IntEnum):
 class Op:
     """A function to be run in a transaction, and who waits for it."""
 
-    __slots__ = ("answer", "error", "future", "kind", "loop", "work")
+    __slots__ = ("answer", "done", "error", "future", "kind", "loop", "work")
 
     def __init__(self, kind: Kind, work: Callable[[Tx], Any], loop: asyncio.AbstractEventLoop | None) -> None:
         self.kind, self.work, self.loop = kind, work, loop
         self.future: asyncio.Future[Any] | None = loop.create_future() if loop else None
+        self.done: threading.Event | None = None
         self.answer: Any = None
         self.error: Exception | None = None
 
 
 class Database:
-    """A connection with its thread. ``run`` is called on event loops, everything with an underscore on the thread."""
+    """A connection with its thread. ``run`` is called on event loops, ``run_here`` on other threads."""
 
     def __init__(self, place: Place, settings: StoreSettings, clock: Clock) -> None:
         self.place, self.clock, self.memo = place, clock, Memo(settings)
@@ -111,6 +112,28 @@ class Database:
         answer: T = await op.future
         return answer
 
+    def run_here(self, kind: Kind, work: Callable[[Tx], T]) -> T:
+        """For threads without a loop: on this very thread if the file is free, else in the next group commit."""
+        if self.closed:
+            raise StoreClosed()
+        op = Op(kind, work, None)
+        if self._lock.acquire(blocking=False):
+            try:
+                self._group([op])
+                self._checkpoint()
+            finally:
+                self._lock.release()
+            if self._outbox is not None and self._outbox.pending:
+                self._ops.put(Op(Kind.READ, lambda tx: None, None))  # the database thread has mail to try again
+        else:
+            op.done = threading.Event()
+            self._ops.put(op)
+            op.done.wait()
+        if op.error is not None:
+            raise op.error
+        answer: T = op.answer
+        return answer
+
     def stop(self) -> None:
         """Finish what is pending, close the file, end the thread. Blocks for as long as that takes."""
         self.closed = True
@@ -149,7 +172,8 @@ class Database:
         try:
             op = self._ops.get(timeout=RETRY_SENDING if outbox.pending else None)
         except queue.Empty:
-            outbox.again()
+            with self._lock:
+                outbox.again()
             return [], False
         batch: list[Op] = []
         while op is not None:
@@ -338,6 +362,8 @@ def _resolve(batch: list[Op]) -> None:
     for op in batch:
         if op.loop is not None:
             loops.setdefault(op.loop, []).append(op)
+        elif op.done is not None:
+            op.done.set()
     for loop, ops in loops.items():
         try:
             loop.call_soon_threadsafe(_answer, ops)
