@@ -22,6 +22,7 @@ from windlass.core.job import Claim, Finished, State
 from windlass.core.lifecycle import Outcome, Transition
 from windlass.errors import Cancel, JobFailed, Signal, StoreUnavailable, WindlassError
 from windlass.handle import read_error
+from windlass.middleware import AroundRun
 from windlass.store.base import BeatReply, Presence, Store, Want
 from windlass.worker.children import Children
 from windlass.worker.executor import Executor
@@ -57,7 +58,8 @@ class Shift:
         self._threads = InlineThreads(self._loop, self._errors) if inline else KeepingThreads(self._loop, self._errors)
         self._notes = NoteBuffer(store, self._loop, in_process)
         self._notes.worker = id
-        self._executor = Executor(app, SLOTS, self._notes, InlineChildren(self._threads), self._news.set)
+        children = InlineChildren(self._threads, [self._keep_error] if raise_errors else [])
+        self._executor = Executor(app, SLOTS, self._notes, children, self._news.set)
         self._executor._threads = self._threads
 
     # -- life
@@ -230,11 +232,13 @@ class InlineThreads(KeepingThreads):
 class InlineChildren(Children):
     """Process tasks in this process: quick to start, seen by mocks, and not killable."""
 
-    def __init__(self, threads: KeepingThreads) -> None:
+    def __init__(self, threads: KeepingThreads, layers: list[AroundRun]) -> None:
         super().__init__(1, lambda id, kind, data: None)
-        self._threads = threads
+        self._threads, self._layers = threads, layers
 
-    async def run(self, run: Run) -> Outcome:
+    async def run(self, run: Run, started: Callable[[], None]) -> Outcome:
+        started()
+        run.layers = self._layers  # the app's own run around this, as they run around a child
         if run.app.tasks[run.claim.task].is_async:
             outcomes: list[Outcome] = []
             await run_on_loop(run, lambda _, outcome: outcomes.append(outcome))

@@ -13,15 +13,15 @@ import msgspec
 from windlass.context import Current, Notes
 from windlass.core.failure import describe
 from windlass.core.job import Claim
-from windlass.core.lifecycle import Crashed, Failed, HandedBack, Outcome, Stopped, Succeeded
-from windlass.errors import JobFailed, WindlassError
+from windlass.core.lifecycle import Crashed, HandedBack, Outcome, Stopped
+from windlass.errors import WindlassError
 from windlass.worker import runner
 from windlass.worker.frames import RunRequest
-from windlass.worker.functions import function_path, function_request, load_object
+from windlass.worker.functions import function_path, function_request, function_result, load_object
 from windlass.worker.inside import here
 from windlass.worker.pool import ProcessPool
 from windlass.worker.process import ChildDied, PoolClosed
-from windlass.worker.runner import CANCELLED, LOST, SHUT_DOWN, TIMED_OUT, Run
+from windlass.worker.runner import CANCELLED, LOST, SHUT_DOWN, TIMED_OUT, Run, SoftTask, soften
 
 if TYPE_CHECKING:
     from windlass.task import Task
@@ -43,11 +43,11 @@ class Children:
             await self._pool.start()
         return self._pool
 
-    async def run(self, run: Run) -> Outcome:
-        """One job in a child; its death is charged to this job alone."""
+    async def run(self, run: Run, started: Callable[[], None]) -> Outcome:
+        """One job in a child; its death is charged to this job alone. ``started`` is called when a child has it."""
         pool = await self._started()
         try:
-            return (await pool.run(request_of(run))).outcome
+            return (await pool.run(request_of(run), started)).outcome
         except ChildDied as error:
             return self._died(run, error)
         except PoolClosed:
@@ -69,21 +69,8 @@ class Children:
         """``current().in_process(fn, *args)``."""
         pool = await self._started()
         self._calls += 1
-        id = f"{claim.id}#{self._calls}"
-        try:
-            reply = await pool.run(function_request(id, fn, args))
-        except asyncio.CancelledError:
-            pool.kill(id, "the job that called it was stopped")
-            raise
-        if isinstance(reply.outcome, Failed):
-            error = reply.outcome.error
-            raise JobFailed(
-                f"in_process({function_path(fn)}): {error.type}: {error.message}",
-                error_type=error.type,
-                error_message=error.message,
-                traceback=error.traceback,
-            )
-        return msgspec.json.decode(reply.outcome.result or b"null") if isinstance(reply.outcome, Succeeded) else None
+        request = function_request(f"{claim.id}#{self._calls}", fn, args)
+        return function_result(request, (await pool.run(request)).outcome)  # a cancelled call kills its child
 
     def soft_timeout(self, run: Run) -> None:
         if self._pool is not None:
@@ -140,6 +127,7 @@ def run_in_child(app: object, request: RunRequest, emit: Callable[[str, Any], No
     notes: Notes = PipeNotes(emit)
     run = Run(task._app, claim, notes, SimpleNamespace())
     run.current = ChildCurrent(claim, notes, SimpleNamespace())
+    run.layers = []  # middleware runs in the worker, around the child
     if task.is_async:
         return asyncio.run(_run_async(run))
     return runner.run_blocking(run, here.user_code())
@@ -157,5 +145,13 @@ class ChildCurrent(Current):
 
 async def _run_async(run: Run) -> Outcome:
     outcomes: list[Outcome] = []
-    await runner.run_on_loop(run, lambda _, outcome: outcomes.append(outcome))
+    loop = asyncio.get_running_loop()
+    body = runner.run_on_loop(run, lambda _, outcome: outcomes.append(outcome))
+    run.handle = loop.create_task(SoftTask(body, run))
+    with here.user_code(lambda: _soften_soon(loop, run)):
+        await run.handle
     return outcomes[0]
+
+
+def _soften_soon(loop: asyncio.AbstractEventLoop, run: Run) -> None:
+    loop.call_soon_threadsafe(soften, run)

@@ -20,7 +20,7 @@ from windlass.failpoints import failpoint
 from windlass.worker import runner
 from windlass.worker.children import Children
 from windlass.worker.notes import NoteBuffer
-from windlass.worker.runner import LOST, SHUT_DOWN, TIMED_OUT, Run, SoftTask, run_elsewhere, run_on_loop
+from windlass.worker.runner import LOST, SHUT_DOWN, TIMED_OUT, Run, SoftTask, run_elsewhere, run_on_loop, soften
 from windlass.worker.threads import Threads
 from windlass.worker.timers import Timers
 
@@ -49,6 +49,7 @@ class Executor:
         self.active = self.started = 0
         self.stuck = 0
         self.completed = 0
+        self._starting = False
 
     # -- claims in, outcomes out
 
@@ -60,27 +61,41 @@ class Executor:
             self.waiting.append(run)
         self._start_waiting()
         if self.waiting:
-            self.timers.after(WAIT_LIMIT, lambda: self._give_up_waiting(self.started), lambda: bool(self.waiting))
+            self._look_again(self.started)
+
+    def _look_again(self, started: int) -> None:
+        self.timers.after(WAIT_LIMIT, lambda: self._give_up_waiting(started), lambda: bool(self.waiting))
 
     def _give_up_waiting(self, started_before: int) -> None:
         """Claims taken ahead that cannot start soon are better off with another worker."""
         if self.started == started_before:
             self.hand_back_waiting()
         elif self.waiting:
-            self.timers.after(WAIT_LIMIT, lambda: self._give_up_waiting(self.started), lambda: bool(self.waiting))
+            self._look_again(self.started)
 
     def _start_waiting(self) -> None:
-        while self.waiting and self.active < self.concurrency:
-            self._start(self.waiting.popleft())
+        if self._starting:
+            return  # a job that ended while it was being started: the loop below goes on with the next
+        self._starting = True
+        try:
+            while self.waiting and self.active < self.concurrency:
+                self._start(self.waiting.popleft())
+        finally:
+            self._starting = False
 
-    def _start(self, run: Run) -> None:
-        self.active += 1
-        self.started += 1
+    def _arm(self, run: Run) -> None:
+        """Start the clocks of a job whose code starts now."""
         rules = run.rules
         if rules.timeout:
             self.timers.after(rules.timeout / 1000, lambda: self._time_out(run), lambda: not run.settled)
         if rules.soft_timeout:
             self.timers.after(rules.soft_timeout / 1000, lambda: self._soft_time_out(run), lambda: not run.settled)
+
+    def _start(self, run: Run) -> None:
+        self.active += 1
+        self.started += 1
+        if run.place != "process":
+            self._arm(run)
         if run.place == "loop":
             self._start_on_loop(run)
         elif run.place == "thread" and not self._app.run_layers:
@@ -105,7 +120,7 @@ class Executor:
 
     async def _elsewhere(self, run: Run) -> Outcome:
         if run.place == "process":
-            return await self._children.run(run)
+            return await self._children.run(run, lambda: self._arm(run))
         future: asyncio.Future[Outcome] = self._loop.create_future()
         self._threads.submit(run, lambda _, outcome: None if future.done() else future.set_result(outcome))
         return await future
@@ -153,9 +168,8 @@ class Executor:
             run.handle.cancel()
 
     def _soft_time_out(self, run: Run) -> None:
-        if run.place == "loop" and run.handle is not None:
-            run.soft = True
-            run.handle.cancel()
+        if run.place == "loop":
+            soften(run)
         elif run.place == "thread":
             self._threads.inject(run, SoftTimeout)
         else:
@@ -184,7 +198,10 @@ class Executor:
             self._threads.inject(run, Cancel)
 
     def drop(self, ids: Sequence[str] | None = None) -> None:
-        """Stop jobs the store no longer counts as ours; nothing is written about them."""
+        """Stop jobs the store no longer counts as ours; nothing is written about them.
+
+        What finished is kept: the store is told as soon as it can be, and refuses what came too late.
+        """
         for id in list(self.held if ids is None else ids):
             run = self.held.get(id)
             if run is None or run.settled:
@@ -192,8 +209,12 @@ class Executor:
             log.warning("lost job %s (%s): another worker may run it", id, run.claim.task)
             self._stop(run, LOST)
             self.held.pop(id, None)
-        if ids is None:
-            self.finished.clear()
+
+    def forget(self) -> None:
+        """The store gave this worker up: whatever it held is no longer its own, finished or not."""
+        self.drop()
+        self.held.clear()
+        self.finished.clear()
 
     def hand_back_waiting(self) -> None:
         """Claims not yet started go back at no cost."""

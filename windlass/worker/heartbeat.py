@@ -115,9 +115,11 @@ class Heartbeat:
                 await self._beat_once(store)
                 failpoint("before_sweep")
                 reply = await store.sweep()
-        except (StoreError, TimeoutError) as error:
+        except Exception as error:
+            # Whatever it is: a heartbeat that ends would leave its worker running without a lease.
             silent = time.monotonic() - self._answered
-            log.warning("no heartbeat for %.1f s: %s", silent, str(error) or type(error).__name__)
+            bug = not isinstance(error, (StoreError, TimeoutError))
+            log.warning("no heartbeat for %.1f s: %s", silent, str(error) or type(error).__name__, exc_info=bug)
             if silent > max(self._lease - 2, self._lease * 0.6):
                 # Others may take our jobs any moment now: stop them before they run twice.
                 self._worker_loop.call_soon_threadsafe(self._watched.on_silence)

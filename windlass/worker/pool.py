@@ -33,11 +33,14 @@ _LEAVE_TIME = 5.0
 class _Run:
     """A request on its way: waiting for a child while ``child`` is None."""
 
-    __slots__ = ("child", "reply", "request")
+    __slots__ = ("child", "reply", "request", "started")
 
-    def __init__(self, request: RunRequest, reply: asyncio.Future[RunReply]) -> None:
+    def __init__(
+        self, request: RunRequest, reply: asyncio.Future[RunReply], started: Callable[[], None] | None
+    ) -> None:
         self.request = request
         self.reply = reply
+        self.started = started
         self.child: ChildProcess | None = None
 
     def fail(self, error: WindlassError) -> None:
@@ -133,8 +136,8 @@ class ProcessPool:
 
     # -- one job
 
-    async def run(self, request: RunRequest) -> RunReply:
-        """Run a job in the next free child.
+    async def run(self, request: RunRequest, started: Callable[[], None] | None = None) -> RunReply:
+        """Run a job in the next free child; ``started`` is called when it is given to one.
 
         Raises ``ChildDied`` with what the child died of, ``ChildStartFailed`` with the traceback if the app cannot be
         imported there, and ``PoolClosed``. Cancelling the call kills the child: nobody would settle its job.
@@ -143,7 +146,7 @@ class ProcessPool:
             raise PoolClosed
         if request.id in self._runs:
             raise ValueError(f"{request.id} is already running in this pool")
-        run = self._runs[request.id] = _Run(request, self._loop.create_future())
+        run = self._runs[request.id] = _Run(request, self._loop.create_future(), started)
         self._waiting.append(run)
         self._dispatch()
         try:
@@ -206,6 +209,8 @@ class ProcessPool:
         child.job_id = run.request.id
         run.child = child
         child.send(run.request)
+        if run.started is not None:
+            run.started()
 
     def _on_frame(self, child: ChildProcess, frame: FromChild) -> None:
         run = self._run_of(child)

@@ -80,6 +80,9 @@ class Pump:
         if self._notes.pending:
             await self._notes.flush()
         self.seq += 1
+        if room:
+            # Before the exchange, not after it: a wake-up that arrives together with the reply must not be overwritten.
+            self.hungry = False
         reply = await self._exchange(moves, Want([(queue, room) for queue in self._queues], room))
         if reply is None:
             return
@@ -90,7 +93,7 @@ class Pump:
             failpoint("after_claim")
         executor.take(reply.claims)
         self.acked = self.seq
-        self.hungry = room > 0 and len(reply.claims) >= room
+        self.hungry = self.hungry or (room > 0 and len(reply.claims) >= room)
         self.drain = reply.drain
         for id in reply.cancels:
             executor.cancel(id)

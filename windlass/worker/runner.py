@@ -36,7 +36,10 @@ CANCELLED, TIMED_OUT, SHUT_DOWN, LOST = "cancelled", "timed out", "shutting down
 class Run:
     """One claim being worked on: what it is, what holds for it, and whether it was told to stop."""
 
-    __slots__ = ("app", "claim", "current", "function", "handle", "place", "rules", "settled", "soft", "stop", "thread")
+    __slots__ = (
+        "app", "claim", "current", "fault", "function", "handle", "layers", "place", "rules", "settled", "soft", "stop",
+        "thread",
+    )  # fmt: skip
 
     def __init__(self, app: Windlass, claim: Claim, notes: Notes, state: SimpleNamespace) -> None:
         self.app, self.claim = app, claim
@@ -50,14 +53,36 @@ class Run:
         self.thread = 0
         self.stop = ""
         self.soft = self.settled = False
-        if b'"options"' in claim.meta:
-            call = unpack_call(self.current.meta.options)
-            self.rules = app.resolve(claim.task, claim.queue, call) if call else self.rules
+        self.layers = app.run_layers
+        self.fault = ""
+        if claim.meta != b"{}":
+            self._read_call()
+
+    def _read_call(self) -> None:
+        """The options of the call itself. What cannot be read fails this job, never the worker that took it."""
+        try:
+            call = checked_call(self.current.meta.options)
+            self.rules = self.app.resolve(self.claim.task, self.claim.queue, call) if call else self.rules
+        except Exception as error:
+            self.fault = f"the options of the call cannot be read: {error!r}"
+
+
+_CALL_TYPES = {"result": bool, "on_crash": str}
+
+
+def checked_call(packed: dict[str, Any]) -> dict[str, Any]:
+    """The options of a call as they came out of the store, where others may write as well."""
+    for name, value in packed.items():
+        if name != "backoff" and type(value) is not _CALL_TYPES.get(name, int):
+            raise PayloadError(f"{name} is {value!r}")
+    return unpack_call(packed)
 
 
 def arguments(run: Run) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
     """The function to call and what to call it with; PayloadError when the payload does not fit."""
     claim, function = run.claim, run.function
+    if run.fault:
+        raise PayloadError(f"task {claim.task}: {run.fault}")
     if function is None:
         raise UnknownTask(f"this worker does not declare task {claim.task!r}")
     task = run.app.tasks.get(claim.task)
@@ -134,13 +159,11 @@ async def run_on_loop(run: Run, done: Callable[[Run, Outcome], None]) -> None:
         return
     set_current(run.current)
     try:
-        if run.app.run_layers:
-            result = await around_run(run.app.run_layers, run.current, lambda: function(*args, **kwargs))()
+        if run.layers:
+            result = await around_run(run.layers, run.current, lambda: function(*args, **kwargs))()
         else:
             result = await function(*args, **kwargs)
         outcome = succeeded(run, result)
-    except GeneratorExit:
-        raise
     except BaseException as error:
         outcome = judge(run, error)
     done(run, outcome)
@@ -193,6 +216,24 @@ class Inner(Exception):
         self.outcome = outcome
 
 
+def soften(run: Run) -> None:
+    """Raise SoftTimeout in a coroutine task; on the loop that runs it."""
+    if run.handle is not None and not run.handle.done():
+        run.soft = True
+        run.handle.cancel()
+
+
+class SoftCancellation(SoftTimeout, asyncio.CancelledError):
+    """SoftTimeout for the task's code, and a cancellation for task groups on the way to it.
+
+    A group that saw any other exception while it waits would leave its own tasks running.
+    """
+
+
+SoftCancellation.__name__ = SoftCancellation.__qualname__ = SoftTimeout.__qualname__
+SoftCancellation.__module__ = SoftTimeout.__module__
+
+
 class SoftTask(Coroutine[Any, Any, None]):
     """A coroutine in which one cancellation arrives as SoftTimeout instead.
 
@@ -212,7 +253,8 @@ class SoftTask(Coroutine[Any, Any, None]):
             if self._run.handle is not None:
                 self._run.handle.uncancel()
             limit = self._run.rules.soft_timeout / 1000
-            return self._coroutine.throw(SoftTimeout(f"the task has run longer than its soft timeout of {limit:g} s"))
+            text = f"the task has run longer than its soft timeout of {limit:g} s"
+            return self._coroutine.throw(SoftCancellation(text))
         return self._coroutine.throw(exc)
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ from windlass.core.duration import to_ms
 from windlass.core.hints import did_you_mean
 from windlass.core.ids import check_name
 from windlass.core.job import Claim, Finished
-from windlass.errors import ConfigError
+from windlass.errors import ConfigError, StoreError
 from windlass.portal import new_event_loop
 from windlass.settings import WorkerOptions
 from windlass.store.base import BeatReply, Declared, Presence
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("windlass.worker")
 
-EXIT_OK, EXIT_CONFIG, EXIT_REPLACE = 0, 2, 75
+EXIT_OK, EXIT_CONFIG, EXIT_BROKEN, EXIT_REPLACE = 0, 2, 70, 75
 SETTLE_SECONDS = 5.0
 Report = Callable[[dict[str, Any]], None]
 
@@ -68,10 +68,13 @@ def plan(app: Windlass, options: Mapping[str, Any]) -> Plan:
             "imported? Name it in include=[...] or with --import"
         )
     queues = options.get("queues") or default_queues(app)
+    queues = [queues] if isinstance(queues, str) else queues
     checked = {name: options[name] for name in ("concurrency", "children", "max_jobs", "max_memory") if name in options}
     for name in ("grace", "stall_warning", "stall_limit"):
         if name in options:
             checked[name] = to_ms(options[name] or 0, name) / 1000
+    if checked.get("stall_warning") == 0:
+        raise ConfigError("the worker's stall_warning is 0; give a duration above 0")
     return Plan(tuple(check_name("queue", queue) for queue in queues), **checked)
 
 
@@ -97,7 +100,7 @@ class Worker:
         self.app, self.plan, self._report = app, plan(app, options), report
         self._declares = declarations(app)
         self._started_at = int(time.time() * 1000)
-        self._births = 0
+        self._given_up = ""
         self.exit_code = EXIT_OK
         self.stop_requested = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -125,6 +128,7 @@ class Worker:
         self.pump.paused = True
         await self._heartbeat.start()
         self._tasks = [asyncio.create_task(self.pump.run()), asyncio.create_task(self._watch_limits())]
+        self._tasks[0].add_done_callback(self._on_pump_end)
         self._tell({"ready": True})
         log.info("worker %s is up: queues %s, %d slots", self.id, ", ".join(self.plan.queues), self.plan.concurrency)
 
@@ -154,9 +158,14 @@ class Worker:
 
     async def _settle_for(self, seconds: float) -> None:
         """Wait until nothing is held, for so long at most."""
-        done, _ = await asyncio.wait(self._tasks[:1], timeout=seconds)
-        for task in done:
-            task.result()
+        await asyncio.wait(self._tasks[:1], timeout=seconds)
+
+    def _on_pump_end(self, pump: asyncio.Task[None]) -> None:
+        """A worker whose pump died only looks alive, and its lease would keep its jobs from everybody else."""
+        if not pump.cancelled() and (error := pump.exception()) is not None:
+            log.critical("worker %s is broken and stops", self.id, exc_info=error)
+            self.exit_code = EXIT_BROKEN
+            self.stop_requested.set()
 
     async def _run_hooks(self, hooks: list[Any]) -> None:
         for hook in hooks:
@@ -170,7 +179,6 @@ class Worker:
         """Take a new id: for every process start, and again if the store gave us up."""
         from windlass.app import new_id
 
-        self._births += 1
         self.id = f"{socket.gethostname()}-{os.getpid()}-{new_id()}"
         await self._store.listen(self.id, self._on_mail)
         self._notes.worker = self.id
@@ -213,14 +221,21 @@ class Worker:
         self.executor.drop()
 
     def _on_gone(self) -> None:
+        """Told by the pump, the heartbeat or both: the first one counts."""
+        if self._given_up == self.id:
+            return
+        self._given_up = self.id
         log.error("the store gave worker %s up; dropping its jobs and returning under a new id", self.id)
-        self.executor.drop()
-        old = self.id
-        task = asyncio.get_running_loop().create_task(self._return_from(old))
-        self._tasks.append(task)
+        self.executor.forget()
+        self._tasks.append(asyncio.get_running_loop().create_task(self._return_from(self.id)))
 
     async def _return_from(self, old: str) -> None:
-        await self._store.unlisten(old)
+        try:
+            # After a refused exchange the store still counts the old id as alive: its jobs go back at no cost.
+            await self._store.leave(old)
+            await self._store.unlisten(old)
+        except StoreError as error:
+            log.warning("could not sign worker %s off: %s", old, error)
         await self._be_born()
         self._heartbeat.poke()
 

@@ -1,0 +1,419 @@
+"""The worker's parts under orders: wake-ups that meet a reply, lost leases, poisoned records, claims taken ahead."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from tests.worker.helpers import SHORT, eventually, within
+from windlass import JobFailed, State, StoreError, Windlass
+from windlass.core.job import Claim
+from windlass.core.lifecycle import Transition
+from windlass.errors import ConfigError
+from windlass.store.base import ExchangeReply, Store, Want
+from windlass.testing.failing import FailingStore, Faults
+from windlass.worker.service import Worker
+
+
+@pytest.fixture
+def app() -> Windlass:
+    return Windlass("parts", "memory://", **SHORT)
+
+
+def order_faults(app: Windlass) -> Faults:
+    """Let every connection of the app obey the same orders."""
+    faults, plain = Faults(), app.new_store
+    app.new_store = lambda: FailingStore(plain(), faults)  # type: ignore[method-assign]
+    return faults
+
+
+def patch_exchange(worker: Worker, exchange: Any) -> Any:
+    """Stand between the pump and its store; gives the store's own exchange."""
+    plain = worker.pump._store.exchange
+
+    class Between:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(store, name)
+
+        async def exchange(self, *args: Any) -> ExchangeReply:
+            return await exchange(*args)
+
+    store: Store = worker.pump._store
+    worker.pump._store = Between()
+    return plain
+
+
+async def test_a_wake_up_that_comes_with_the_reply_is_not_lost(app: Windlass) -> None:
+    """An exchange that grants nothing marks the worker idle; the wake-up may be here before its own reply is."""
+
+    @app.task
+    async def quick(n: int) -> int:
+        return n
+
+    async with app, app.worker() as worker:
+        await eventually(lambda: not worker.pump.hungry and worker.pump.seq)
+        started = asyncio.get_running_loop().time()
+
+        async def exchange(name: str, seq: int, moves: Sequence[Transition], want: Want) -> ExchangeReply:
+            reply = await plain(name, seq, moves, want)
+            if not sent:
+                sent.append(await quick.enqueue(2))
+                await asyncio.sleep(0.01)  # long enough for the wake-up to be delivered
+            return reply
+
+        sent: list[Any] = []
+        plain = patch_exchange(worker, exchange)
+        worker.pump.poke()
+        await eventually(lambda: sent)
+        assert await within(sent[0]) == 2
+        assert asyncio.get_running_loop().time() - started < 0.3, "only the heartbeat brought it"
+
+
+async def test_a_full_exchange_is_followed_by_another(app: Windlass) -> None:
+    """What is ready beyond one exchange is fetched without any wake-up."""
+
+    @app.task
+    async def quick(n: int) -> int:
+        return n
+
+    async with app:
+        handles = await app.enqueue_many(quick.s(n) for n in range(500))
+        async with app.worker(concurrency=7):
+            assert [await within(handle) for handle in handles] == list(range(500))
+
+
+@pytest.mark.parametrize("meta", [b"not json", b'{"options":{"backoff":{"odd":1}}}', b'{"options":{"timeout":"x"}}'])
+async def test_a_record_that_cannot_be_read_harms_only_itself(app: Windlass, meta: bytes) -> None:
+    @app.task
+    async def quick(n: int) -> int:
+        return n
+
+    async with app, app.worker():
+        client = await app.client()
+        draft = quick.draft((1,), {}, {})
+        job = draft.to_job("", b"{}")
+        job.meta = meta
+        await client.store.insert([job])
+        good = await quick.enqueue(2)
+        assert await within(good) == 2
+        with pytest.raises(JobFailed):
+            await within(app.job(job.id))
+
+
+async def test_a_worker_the_store_gave_up_drops_everything_and_returns(app: Windlass) -> None:
+    stopped: list[int] = []
+
+    @app.task
+    async def slow(n: int) -> int:
+        try:
+            await asyncio.sleep(0 if len(stopped) >= 3 else 60)
+        except asyncio.CancelledError:
+            stopped.append(n)
+            raise
+        return n
+
+    async with app, app.worker(concurrency=3) as worker:
+        handles = [await slow.enqueue(n) for n in range(3)]
+        await eventually(lambda: worker.executor.active == 3)
+        old = worker.id
+        await worker._store.leave(old)
+        assert [await within(handle) for handle in handles] == [0, 1, 2]
+        assert sorted(stopped) == [0, 1, 2]
+        await eventually(lambda: not worker.executor.held)
+        assert [info.presence.id for info in await worker._store.workers()] == [worker.id]
+        assert (await handles[0].info()).crashes == 0
+
+
+async def test_nothing_stays_held_when_the_worker_was_given_up_while_it_settled(app: Windlass) -> None:
+    """Finished jobs whose exchange was answered 'gone' must not take up slots for ever."""
+
+    @app.task
+    async def quick(n: int) -> int:
+        return n
+
+    async with app, app.worker(concurrency=2) as worker:
+
+        async def exchange(name: str, seq: int, moves: Sequence[Transition], want: Want) -> ExchangeReply:
+            if moves and not lost:
+                lost.extend(move.id for move in moves)
+                await worker._store.leave(name)
+            return await plain(name, seq, moves, want)
+
+        lost: list[str] = []
+        plain = patch_exchange(worker, exchange)
+        handles = [await quick.enqueue(n) for n in range(4)]
+        assert [await within(handle) for handle in handles] == [0, 1, 2, 3]
+        assert lost
+        await eventually(lambda: not worker.executor.held)
+        assert worker.pump._room() >= 2
+
+
+async def test_two_reports_of_the_same_end_make_one_new_worker(app: Windlass) -> None:
+    @app.task
+    async def quick() -> None: ...
+
+    async with app, app.worker() as worker:
+        old = worker.id
+        worker._on_gone()
+        worker._on_gone()
+        await eventually(lambda: worker.pump.worker == worker.id != old)
+        assert await within(await quick.enqueue()) is None
+        assert len(await worker._store.workers()) == 1
+
+
+async def test_a_refused_exchange_costs_no_job_a_crash(app: Windlass, caplog: pytest.LogCaptureFixture) -> None:
+    release = asyncio.Event()
+
+    @app.task
+    async def slow() -> int:
+        await release.wait()
+        return 1
+
+    faults = order_faults(app)
+    async with app, app.worker() as worker:
+        handle = await slow.enqueue()
+        await eventually(lambda: worker.executor.active)
+        old = worker.id
+        faults.fail("exchange", StoreError("disk full"))
+        worker.pump.poke()
+        await eventually(lambda: worker.id != old)
+        release.set()
+        assert await within(handle) == 1
+        info = await handle.info()
+        assert info is not None
+        assert (info.crashes, info.attempts) == (0, 0)
+    assert "disk full" in caplog.text
+
+
+async def test_silence_stops_running_jobs_and_keeps_finished_ones(app: Windlass) -> None:
+    """Without a lease nothing may go on running; what was done is told, and refused only if it came too late."""
+    ran: list[str] = []
+    release = asyncio.Event()
+
+    @app.task
+    async def work(name: str) -> str:
+        ran.append(name)
+        if name == "slow":
+            await release.wait()
+        return name
+
+    async with app, app.worker() as worker:
+        gate = asyncio.Event()
+
+        async def exchange(name: str, seq: int, moves: Sequence[Transition], want: Want) -> ExchangeReply:
+            if moves:
+                await gate.wait()
+            return await plain(name, seq, moves, want)
+
+        slow = await work.enqueue("slow")
+        await eventually(lambda: "slow" in ran)
+        plain = patch_exchange(worker, exchange)
+        done = await work.enqueue("done")
+        await eventually(lambda: ran.count("done"))
+        await asyncio.sleep(0.02)
+        worker._on_silence()
+        release.set()
+        gate.set()
+        assert await within(done) == "done"
+        assert await within(slow) == "slow"
+    assert ran.count("done") == 1
+    assert ran.count("slow") == 2
+
+
+async def test_claims_taken_ahead_go_back_only_when_nothing_moves(app: Windlass) -> None:
+    release = asyncio.Event()
+
+    @app.task
+    async def slow(n: int) -> int:
+        await release.wait()
+        return n
+
+    async with app, app.worker(concurrency=1) as worker:
+        worker.pump._rate = 200.0
+        handles = [await slow.enqueue(n) for n in range(4)]
+        await eventually(lambda: worker.executor.active == 1)
+        worker.pump._rate = 200.0
+        worker.pump.poke()
+        await eventually(lambda: worker.executor.waiting)
+        worker.pump._rate = 0.0
+        await eventually(lambda: not worker.executor.waiting, timeout=3)
+        await eventually(lambda: count(app, State.READY, 3))
+        release.set()
+        assert [await within(handle) for handle in handles] == [0, 1, 2, 3]
+
+
+async def count(app: Windlass, state: State, wanted: int) -> bool:
+    return (await app.queue("default").counts()).get(state, 0) == wanted
+
+
+async def test_claims_taken_ahead_stay_while_slots_turn_over(app: Windlass) -> None:
+    """A worker that starts jobs all the time keeps the few it fetched ahead."""
+
+    @app.task
+    async def work() -> None: ...
+
+    async with app, app.worker(concurrency=1) as worker:
+        executor, timers, handed_back = worker.executor, [], []
+        executor.timers.after = lambda seconds, callback, alive: timers.append(callback)  # type: ignore[method-assign]
+        executor.hand_back_waiting = lambda: handed_back.append(executor.started)  # type: ignore[method-assign]
+        executor.active = 1
+        executor.waiting.append(object())  # type: ignore[arg-type]
+        executor.take([])
+        executor.started += 1
+        timers.pop()()
+        assert not handed_back, "something was started meanwhile"
+        timers.pop()()
+        assert handed_back, "nothing was started since the last look"
+        executor.waiting.clear()
+        executor.active = 0
+        del executor.hand_back_waiting, executor.timers.after
+
+
+async def test_a_thousand_instant_jobs_in_one_claim(app: Windlass) -> None:
+    """Jobs that end while they are being started (eager tasks) must not be started one inside the other."""
+
+    @app.task
+    async def instant() -> None: ...
+
+    async with app, app.worker(concurrency=2) as worker:
+        worker.pump.paused = True
+        claims = [
+            Claim(f"c{n}", instant.name, 1, "default", 5, b"{}", b"{}", 1, 1, 1, 0, 0, 0, 0)
+            for n in range(2 * sys.getrecursionlimit())
+        ]
+        worker.executor.take(claims)
+        await eventually(lambda: len(worker.executor.finished) == len(claims))
+        worker.executor.forget()
+        worker.pump.paused = False
+
+
+async def test_concurrency_is_never_exceeded(app: Windlass) -> None:
+    running = most = 0
+
+    @app.task
+    async def work() -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.001)
+        running -= 1
+
+    async with app, app.worker(concurrency=4) as worker:
+        worker.pump._rate = 10_000.0
+        handles = await app.enqueue_many(work.s() for _ in range(200))
+        for handle in handles:
+            await within(handle)
+    assert most == 4
+
+
+async def test_the_store_coming_and_going_is_survived(app: Windlass, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+
+    @app.task
+    async def quick(n: int) -> int:
+        return n
+
+    faults = order_faults(app)
+    async with app, app.worker() as worker:
+        old = worker.id
+        faults.fail("exchange", times=4)
+        handle = await quick.enqueue(1)
+        assert await within(handle) == 1
+        assert worker.id == old
+    assert caplog.text.count("cannot be reached") == 1
+    assert "answers again after 4 failed tries" in caplog.text
+
+
+async def test_a_heartbeat_that_meets_an_unforeseen_error_goes_on(app: Windlass) -> None:
+    @app.task
+    async def quick(n: int) -> int:
+        return n
+
+    faults = order_faults(app)
+    async with app, app.worker() as worker:
+        beats = faults.calls["beat"]
+        faults.fail("beat", RuntimeError("a bug"), times=2)
+        await eventually(lambda: faults.calls["beat"] >= beats + 5)
+        assert await within(await quick.enqueue(3)) == 3
+        assert worker._heartbeat._thread.is_alive()
+
+
+async def test_a_pump_that_dies_ends_the_worker(app: Windlass, caplog: pytest.LogCaptureFixture) -> None:
+    """A worker that only looks alive is worse than none: its lease would keep its jobs from everybody else."""
+
+    @app.task
+    async def quick(n: int) -> int:
+        return n
+
+    faults = order_faults(app)
+    worker = Worker(app, {"grace": 0.1})
+    async with app:
+        await worker.start()
+        faults.fail("exchange", RuntimeError("a bug in the engine"))
+        worker.pump.poke()
+        await within(worker.stop_requested.wait())
+        assert worker.exit_code == 70
+        await worker.stop()
+    assert "a bug in the engine" in caplog.text
+
+
+# -- options of a worker
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"concurency": 3}, "did you mean 'concurrency'"),
+        ({"concurrency": 0}, "concurrency is 0"),
+        ({"concurrency": True}, "concurrency is True"),
+        ({"max_jobs": -1}, "max_jobs is -1"),
+        ({"grace": "soon"}, "grace"),
+        ({"stall_warning": 0}, "stall_warning"),
+        ({"queues": ["bad name"]}, "bad name"),
+    ],
+)
+async def test_wrong_worker_options_are_refused(app: Windlass, options: Any, message: str) -> None:
+    @app.task
+    async def quick() -> None: ...
+
+    with pytest.raises(ConfigError, match=message):
+        Worker(app, options)
+
+
+async def test_one_queue_may_be_named_without_a_list(app: Windlass) -> None:
+    @app.task
+    async def quick() -> None: ...
+
+    assert Worker(app, {"queues": "emails"}).plan.queues == ("emails",)
+    assert Worker(app, {}).plan.queues == ("default",)
+
+
+async def test_a_worker_without_tasks_refuses_to_start(app: Windlass) -> None:
+    with pytest.raises(ConfigError, match=r"declares no task.*include="):
+        async with app.worker():
+            pass
+
+
+async def test_timers_fire_in_order_and_forget_the_dead() -> None:
+    from windlass.worker.timers import Timers
+
+    timers, fired = Timers(asyncio.get_running_loop()), []
+    for number, seconds in enumerate((0.05, 0.01, 0.03)):
+        timers.after(seconds, lambda n=number: fired.append(n), lambda: True)
+    timers.after(0.02, lambda: fired.append("dead"), lambda: False)
+    await eventually(lambda: len(fired) == 3)
+    assert fired == [1, 2, 0]
+    numbers = itertools.count()
+    began = time.perf_counter()
+    for _ in range(10_000):
+        timers.after(60, lambda: next(numbers), lambda: False)
+    assert not timers._heap, "entries of jobs that are over must not pile up"
+    assert time.perf_counter() - began < 2
+    timers.close()
