@@ -36,7 +36,7 @@ RANKS = {
     "celery": 5,  # the front doors `windlass.celery` and `windlass.arq`, integrations by another address
     "arq": 5,
     "cli": 6,
-    "__main__": 6,
+    "__main__": 7,
 }
 
 # (file, function, what it may import): why.

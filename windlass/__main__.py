@@ -1,6 +1,6 @@
 """``python -m windlass`` is ``windlass``."""
 
-from importlib import import_module
+from windlass.cli import main
 
 if __name__ == "__main__":
-    import_module(f"{__package__}.cli").main()
+    main()

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
@@ -182,15 +181,6 @@ def fits(event: Event, queue: str, task: str, kinds: frozenset[str]) -> bool:
     return (
         (not queue or event.queue == queue) and (not task or event.task == task) and (not kinds or event.kind in kinds)
     )
-
-
-def redact_url(url: str) -> str:
-    """A store's URL without its password, to be shown."""
-    parts = urlsplit(url)
-    if parts.password is None:
-        return url
-    user, _, host = parts.netloc.rpartition("@")
-    return urlunsplit(parts._replace(netloc=f"{user.partition(':')[0]}:***@{host}"))
 
 
 # -- many jobs at once

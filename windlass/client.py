@@ -202,6 +202,7 @@ class Waiter:
         for future in futures.values():
             if not future.done():
                 future.set_exception(error)
+                future.exception()  # whoever still waits gets it; nobody else is to be told of it by the loop
 
     async def _rewatch(self) -> None:
         """The backstop for a lost message: ask again for everything awaited, now and then."""

@@ -14,9 +14,9 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from windlass.cli.logs import JsonFormatter, TextFormatter
 from windlass.cli.main import COMMANDS, cli
 from windlass.context import JobIdFilter
+from windlass.logs import JsonFormatter, TextFormatter
 
 SHOP = """
 from windlass import Windlass

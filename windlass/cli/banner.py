@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from windlass.admin import redact_url
 from windlass.app import Windlass
+from windlass.core.address import redact_url
 from windlass.core.keep import Keep, read_bucket
 from windlass.store.base import StoreInfo, StoreSettings
 

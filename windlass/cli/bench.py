@@ -16,12 +16,12 @@ from typing import IO
 import click
 import msgspec
 
-from windlass.admin import redact_url
 from windlass.app import Windlass
 from windlass.cli import output
 from windlass.cli.bench_app import QUEUE, TASK, make_app
 from windlass.cli.errors import NotDone
 from windlass.cli.target import Target, run, takes_app
+from windlass.core.address import redact_url
 from windlass.core.job import State
 from windlass.store.base import Action, Change, Query
 

@@ -14,11 +14,11 @@ from typing import Literal
 import click
 import msgspec
 
-from windlass.admin import redact_url
 from windlass.app import Windlass
 from windlass.cli import output
 from windlass.cli.errors import CliError
 from windlass.cli.target import Target, run, takes_app
+from windlass.core.address import redact_url
 from windlass.core.duration import show_ms
 from windlass.errors import ConfigError, WindlassError
 from windlass.store.base import QueueInfo, Store, WorkerInfo

@@ -14,8 +14,8 @@ from windlass.app import Windlass
 from windlass.cli import banner, values
 from windlass.cli.errors import CliError
 from windlass.cli.load import load_tasks
-from windlass.cli.logs import LEVELS, set_up_logging
 from windlass.cli.target import Target, complete_queues, run, takes_app
+from windlass.logs import LEVELS, set_up_logging
 
 ARGUMENTS = "windlass.arguments"
 """The key in ``ctx.meta`` of the command line as it was given."""

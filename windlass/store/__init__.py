@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
+from windlass.core.address import redact_url
 from windlass.core.hints import did_you_mean
 from windlass.errors import ConfigError
 from windlass.store.base import Store, StoreSettings
@@ -24,4 +25,4 @@ def make_store(url: str, settings: StoreSettings | None = None) -> Store:
 
         return SQLiteStore(url, settings)
     known = ", ".join(f"{name}://" for name in SCHEMES)
-    raise ConfigError(f"no store engine for {url!r}{did_you_mean(scheme, SCHEMES)}; known: {known}")
+    raise ConfigError(f"no store engine for {redact_url(url)!r}{did_you_mean(scheme, SCHEMES)}; known: {known}")

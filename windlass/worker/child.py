@@ -19,6 +19,7 @@ from importlib import import_module
 from queue import SimpleQueue
 from typing import Any
 
+from windlass import logs
 from windlass.core.failure import describe
 from windlass.core.lifecycle import Failed, Outcome
 from windlass.worker.frames import (
@@ -131,6 +132,7 @@ def _prepare(setup: Setup) -> tuple[Any, Body]:
     _die_with_parent(setup.parent)
     for name in setup.imports:
         import_module(name)
+    logs.set_up_as_parent()
     app = load_object(setup.target) if setup.target else None
     body: Body = load_object(setup.body)
     return app, body

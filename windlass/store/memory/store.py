@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from weakref import WeakValueDictionary
 
+import msgspec
+
 from windlass.core.event import Entry
 from windlass.core.job import Job, LogLine, NewJob, State
 from windlass.core.lifecycle import Transition
@@ -186,7 +188,7 @@ class MemoryStore:
                     continue
                 if note.progress is not None:
                     job.progress = note.progress
-                    progress.append([*event_row(job), note.progress.decode()])
+                    progress.append([*event_row(job), msgspec.json.decode(note.progress)])
                 if note.logs:
                     lines.extend([*event_row(job), [level, text]] for level, text in note.logs)
                     add_logs(job, note.logs, now, hub.settings.logs_kept)

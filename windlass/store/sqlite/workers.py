@@ -98,7 +98,7 @@ def note(tx: Tx, worker: str, notes: Sequence[Note]) -> list[str]:
         event: EventRow = [note.id, job[5], job[6]]
         if note.progress is not None:
             tx.run("UPDATE jobs SET progress = ? WHERE n = ?", (to_text(note.progress), job[4]))
-            progress.append([*event, note.progress.decode()])
+            progress.append([*event, decode(note.progress)])
         if note.logs:
             lines.extend([*event, [level, text]] for level, text in note.logs)
             logged[note.id] = _log(tx, job[4], logged.get(note.id, job[7]), note.logs)

@@ -71,6 +71,8 @@ class EventRules:
         worker = await bench.worker()
         await worker.note(await worker.take("a"), "hello", progress=b'{"percent":5}')
         assert (await bench.kinds("a"))[-2:] == ["progress", "log"]
+        [progress] = [event for event in await bench.events() if event.kind == "progress"]
+        assert progress.data == {"percent": 5}
 
     async def test_every_kind_is_a_known_one(self, bench: Bench) -> None:
         await bench.ended("a", DEAD)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from datetime import UTC, datetime
 
-import click
 import msgspec
 
-from windlass.cli.output import hour
 from windlass.context import JobIdFilter
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
-_COLOURS = {"WARNING": "yellow", "ERROR": "red", "CRITICAL": "red", "DEBUG": "bright_black"}
+_GREY, _RED, _YELLOW, _PLAIN = "\x1b[90m", "\x1b[31m", "\x1b[33m", "\x1b[0m"
+_COLOURS = {"WARNING": _YELLOW, "ERROR": _RED, "CRITICAL": _RED, "DEBUG": _GREY}
+_ENVIRONMENT = "WINDLASS_LOG"
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _JOB = ("job_id", "task", "queue", "attempt")
 _KNOWN = _STANDARD | set(_JOB)
@@ -29,8 +30,10 @@ class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         level = f"{record.levelname:<7}"
         if self._colour and record.levelname in _COLOURS:
-            level = click.style(level, fg=_COLOURS[record.levelname])
-        line = f"{hour(int(record.created * 1000))} {level} {record.name}: {record.getMessage()}{self._job(record)}"
+            level = f"{_COLOURS[record.levelname]}{level}{_PLAIN}"
+        at = datetime.fromtimestamp(record.created).astimezone()
+        line = f"{at:%H:%M:%S}.{at.microsecond // 1000:03} {level} {record.name}: {record.getMessage()}"
+        line += self._job(record)
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
         if record.stack_info:
@@ -43,7 +46,7 @@ class TextFormatter(logging.Formatter):
             return ""
         attempt = getattr(record, "attempt", 1)
         text = f"  [{getattr(record, 'task', '')} {id}{f' attempt {attempt}' if attempt > 1 else ''}]"
-        return click.style(text, fg="bright_black") if self._colour else text
+        return f"{_GREY}{text}{_PLAIN}" if self._colour else text
 
 
 class JsonFormatter(logging.Formatter):
@@ -70,6 +73,7 @@ def set_up_logging(level: str, style: str) -> None:
 
     Called before the user's modules are imported and again after, as they may have put handlers of their own in place.
     """
+    os.environ[_ENVIRONMENT] = f"{level}:{style}"  # for this worker's process children
     root = logging.getLogger()
     if not root.handlers:
         ours = logging.StreamHandler(sys.stderr)
@@ -79,3 +83,10 @@ def set_up_logging(level: str, style: str) -> None:
     for handler in root.handlers:
         if not any(isinstance(known, JobIdFilter) for known in handler.filters):
             handler.addFilter(JobIdFilter())
+
+
+def set_up_as_parent() -> None:
+    """In a process child: the same set-up as the worker that started it."""
+    level, _, style = os.environ.get(_ENVIRONMENT, "").partition(":")
+    if level:
+        set_up_logging(level, style)
