@@ -1,4 +1,4 @@
-"""A deterministic simulation of workers, clients and faults on the memory engine. One seed is one story, always the same.
+"""A deterministic simulation of workers, clients and faults on the memory engine. One seed is always one story.
 
 Time is virtual, the network loses, delays and repeats messages, processes crash, pause and return, clocks jump. When
 the faults are over, everything that was accepted must have come to its one end, and every oddity on the way must have

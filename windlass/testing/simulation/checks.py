@@ -1,4 +1,4 @@
-"""The rules a story is held to, once it is over. They use what the store says and what the programs saw, and compare."""
+"""The rules a story is held to, once it is over. They compare what the store says with what the programs saw."""
 
 from __future__ import annotations
 

@@ -310,7 +310,6 @@ class Process(Party):
 
     def stop(self) -> None:
         """A deploy: what runs is handed back, and another process follows."""
-        self.history.let_go.update(self.world.hub.workers[self.id].running if self.id in self.world.hub.workers else ())
         self._lay_down()
         self.alive = False
         self._sign_off(crashed=False)
@@ -318,7 +317,13 @@ class Process(Party):
 
     def _sign_off(self, crashed: bool) -> None:
         me = self.id
-        self.world.send(self, lambda: drive(self.store.leave(me, crashed)))
+        self.world.send(self, lambda: self._apply_leave(me, crashed))
+
+    def _apply_leave(self, me: str, crashed: bool) -> None:
+        row = self.world.hub.workers.get(me)
+        if row is not None and not crashed:
+            self.history.let_go.update(list(row.running))
+        drive(self.store.leave(me, crashed))
 
     def _lay_down(self) -> None:
         for id in list(self.held):
