@@ -226,6 +226,33 @@ async def test_the_same_id_twice_at_a_time_is_refused(make) -> None:
     assert await pool.call("echo", 1, id="one") == 1
 
 
+def test_uvloop_does_it_all_too() -> None:
+    """The loop workers run on; its transports and readers are not asyncio's."""
+    uvloop = pytest.importorskip("uvloop")
+
+    async def life() -> None:
+        pool = Pool(2)
+        await pool.start()
+        assert await pool.call("echo", "x" * 1_000_000) == "x" * 1_000_000
+        assert await pool.call("say", 5) == 5
+        with pytest.raises(ChildDied, match="signal SIGSEGV"):
+            await pool.call("segfault")
+        soft, killed, running = pool.begin("spin", id="soft"), pool.begin("spin", id="killed"), pool.begin("pid")
+        await pool.up("soft")
+        await pool.up("killed")
+        assert pool.soft_timeout("soft")
+        assert isinstance(await soft, Failed)
+        assert pool.kill("killed", "enough")
+        with pytest.raises(ChildDied, match="killed: enough"):
+            await killed
+        assert await running
+        await pool.stop(1)
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(life())
+    assert not our_children()
+
+
 # -- dying
 
 
