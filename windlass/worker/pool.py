@@ -12,6 +12,7 @@ import os
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from windlass.errors import ConfigError, WindlassError
@@ -30,18 +31,14 @@ _LONGEST_BACKOFF = 30.0
 _LEAVE_TIME = 5.0
 
 
+@dataclass(slots=True, eq=False)
 class _Run:
     """A request on its way: waiting for a child while ``child`` is None."""
 
-    __slots__ = ("child", "reply", "request", "started")
-
-    def __init__(
-        self, request: RunRequest, reply: asyncio.Future[RunReply], started: Callable[[], None] | None
-    ) -> None:
-        self.request = request
-        self.reply = reply
-        self.started = started
-        self.child: ChildProcess | None = None
+    request: RunRequest
+    reply: asyncio.Future[RunReply]
+    started: Callable[[], None] | None
+    child: ChildProcess | None = None
 
     def fail(self, error: WindlassError) -> None:
         if not self.reply.done():
