@@ -1,0 +1,157 @@
+"""The reference pages are complete and say what the code says."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import click
+import pytest
+
+from tests.docs.pages import read
+from windlass import errors
+from windlass.cli.main import cli
+from windlass.core.duration import to_ms
+from windlass.core.event import KINDS
+from windlass.core.job import State
+from windlass.core.keep import DEFAULT_KEEP, Keep
+from windlass.core.options import CALL_NAMES, QUEUE_NAMES, TASK_NAMES, Resolved
+from windlass.settings import AppOptions, Settings, WorkerOptions
+from windlass.store.sqlite.place import DURABILITY, OPTIONS
+from windlass.worker.service import Plan
+
+Rows = dict[str, list[str]]
+
+
+def section(page: str, title: str) -> str:
+    found = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", read(page), re.MULTILINE | re.DOTALL)
+    assert found, f"{page} has no section {title!r}"
+    return found[1]
+
+
+def rows(text: str) -> Rows:
+    """A table's rows by the names in their first cell."""
+    found: Rows = {}
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")] if line.startswith("|") else []
+        for name in re.findall(r"`([^`]+)`", cells[0]) if len(cells) > 1 else ():
+            found[name] = cells[1:]
+    return found
+
+
+OPTIONS_PAGE = "docs/reference/options.md"
+
+
+def test_every_job_option_is_there_with_its_scopes() -> None:
+    names = QUEUE_NAMES | TASK_NAMES | CALL_NAMES
+    expected = {name: [scope for scope, known in SCOPES.items() if name in known] for name in names}
+    found = {name: cells[0].split(", ") for name, cells in rows(section(OPTIONS_PAGE, "Of a job")).items()}
+    assert found == expected
+
+
+SCOPES = {"app": QUEUE_NAMES, "queue": QUEUE_NAMES, "task": TASK_NAMES, "call": CALL_NAMES}
+
+
+def test_defaults_of_jobs() -> None:
+    table = {name: cells[1].strip('`"') for name, cells in rows(section(OPTIONS_PAGE, "Of a job")).items()}
+    rules = Resolved("default")
+    assert int(table["retries"]) == rules.retry.retries
+    assert table["backoff"] == type(rules.retry.backoff).__name__ + "()"
+    assert to_ms(table["cancel_grace"]) == rules.cancel_grace
+    assert int(table["priority"]) == rules.priority
+    assert int(table["max_crashes"]) == rules.max_crashes
+    assert table["result"] == str(rules.result)
+    assert table["on_expire"] == {State.CANCELLED: "cancel", State.FAILED: "fail"}[rules.expire_to]
+    assert (rules.timeout, rules.soft_timeout, rules.expires_in, rules.expires_at) == (0, 0, 0, 0)
+    assert (table["timeout"], table["soft_timeout"], table["expires"]) == ("none", "none", "never")
+
+
+def test_every_app_option_is_there_with_its_default() -> None:
+    table = rows(section(OPTIONS_PAGE, "Of the app"))
+    own = set(AppOptions.__annotations__) - QUEUE_NAMES
+    assert table.keys() == own
+    for name, cells in table.items():
+        written, default = cells[0].strip("`"), getattr(Settings(), name)
+        assert (int(written) if written.isdigit() else to_ms(written)) == default, name
+    assert 'Keep(count=100_000, age="1h", failed=Keep(count=100_000, age="30d"))' in read(OPTIONS_PAGE)
+    assert Keep(count=100_000, age="1h", failed=Keep(count=100_000, age="30d")) == DEFAULT_KEEP
+
+
+def test_every_worker_option_is_there_with_its_default() -> None:
+    table = rows(section(OPTIONS_PAGE, "Of a worker"))
+    assert table.keys() == WorkerOptions.__annotations__.keys()
+    plan = Plan(())
+    assert int(table["concurrency"][0].strip("`")) == plan.concurrency
+    for name in ("grace", "stall_warning", "stall_limit"):
+        assert to_ms(table[name][0].strip("`")) == getattr(plan, name) * 1000, name
+    assert (plan.children, plan.max_jobs, plan.max_memory) == (0, 0, 0)
+
+
+def test_sqlite_url_options() -> None:
+    text = section(OPTIONS_PAGE, "Of a SQLite URL")
+    assert all(word in text for word in (*OPTIONS, *DURABILITY))
+
+
+def test_every_state_is_there() -> None:
+    text = read("docs/reference/states.md")
+    table = rows(text.partition("## What moves a job")[0])
+    assert {name: cells[1] for name, cells in table.items()} == {
+        state.value: "yes" if state.terminal else "no" for state in State
+    }
+
+
+def test_every_event_kind_is_there() -> None:
+    found = rows(read("docs/reference/events.md").partition("| kind |")[2])
+    assert found.keys() == KINDS
+
+
+def test_every_error_is_there() -> None:
+    found = {name.partition("(")[0] for name in rows(read("docs/reference/errors.md"))}
+    expected = {name for name, value in vars(errors).items() if inspect.isclass(value)} - {"WindlassError"}
+    assert found == expected
+
+
+# -- the command line
+
+
+def commands(group: click.Group = cli, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], click.Command]:
+    context, found = click.Context(group), {}
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            found.update(commands(command, (*path, name)))
+        else:
+            found[(*path, name)] = command
+    return found
+
+
+def options_of(command: click.Command) -> set[str]:
+    """The long names, without those all commands share."""
+    given = [p for p in command.params if isinstance(p, click.Option) and not p.hidden]
+    return {name for option in given for name in option.opts if name.startswith("--")} - SHARED
+
+
+SHARED = {"--app", "--url", "--json", "--debug", "--help", "--version"}
+COMMAND_PAGE = "docs/reference/command-line.md"
+
+
+@pytest.mark.parametrize("path", commands(), ids=" ".join)
+def test_every_command_and_option_is_there(path: tuple[str, ...]) -> None:
+    text = command_text(path)
+    for option in options_of(commands()[path]):
+        assert re.search(rf"`{option}[ `]", text), f"{' '.join(path)} has {option}, and the page does not say so"
+
+
+def command_text(path: tuple[str, ...]) -> str:
+    parts = re.split(r"^###? ", read(COMMAND_PAGE), flags=re.MULTILINE)
+    found = [part for part in parts if re.search(rf"`windlass {path[0]}\b", part.partition("\n")[0])]
+    assert found, f"the page has no heading for windlass {path[0]}"
+    text = "\n".join(found)
+    assert path[-1] in text, f"the page does not mention windlass {' '.join(path)}"
+    return text
+
+
+def test_the_page_names_no_option_that_does_not_exist() -> None:
+    known = SHARED.union(*(options_of(command) for command in commands().values()))
+    assert set(re.findall(r"`(--[a-z-]+)", read(COMMAND_PAGE))) - known == set()
