@@ -20,7 +20,7 @@ from windlass.worker.frames import RunRequest
 from windlass.worker.functions import function_path, function_request, function_result, load_object
 from windlass.worker.inside import here
 from windlass.worker.pool import ProcessPool
-from windlass.worker.process import ChildDied, PoolClosed
+from windlass.worker.process import ChildDied, ChildStartFailed, PoolClosed
 from windlass.worker.runner import CANCELLED, LOST, SHUT_DOWN, TIMED_OUT, Run, SoftTask, soften
 
 if TYPE_CHECKING:
@@ -51,6 +51,10 @@ class Children:
         except ChildDied as error:
             return self._died(run, error)
         except PoolClosed:
+            return HandedBack()
+        except ChildStartFailed as error:
+            # The deployment's fault and not the job's: it waits for a worker whose children start.
+            log.error("job %s (%s) is handed back: %s", run.claim.id, run.claim.task, error)
             return HandedBack()
         except WindlassError as error:
             return runner.judge(run, error)
