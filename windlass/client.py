@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 
 from windlass.core.job import Finished, NewJob
 from windlass.errors import StoreError, StoreUnavailable
@@ -13,6 +15,10 @@ from windlass.store.base import MAX_BATCH, Answer, Store
 
 log = logging.getLogger("windlass.client")
 
+T = TypeVar("T")
+
+RESEND_SECONDS = 0.05
+PATIENCE_SECONDS = 8.0
 BUFFER_JOBS = 10_000
 BATCH_BYTES = 1_048_576
 REWATCH_SECONDS = 15.0
@@ -53,6 +59,7 @@ class Sender:
         self._busy = False
         self._room = asyncio.Event()
         self._room.set()
+        self._quiet = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def send(self, jobs: Sequence[NewJob]) -> list[Answer]:
@@ -62,10 +69,19 @@ class Sender:
         self._busy = True
         try:
             if len(jobs) == 1:
-                return await self._store.insert(jobs)
-            return [answer for batch in batches(jobs) for answer in await self._store.insert(batch)]
+                return await self._insert(jobs)
+            return [answer for batch in batches(jobs) for answer in await self._insert(batch)]
         finally:
             self._next()
+
+    async def _insert(self, jobs: Sequence[NewJob]) -> list[Answer]:
+        """Sent once more when the reply was lost: the ids are ours, so that what arrived is not accepted twice."""
+        try:
+            return await self._store.insert(jobs)
+        except StoreUnavailable as error:
+            log.warning("the reply to an enqueue was lost, sending it again: %s", error)
+            await asyncio.sleep(RESEND_SECONDS)
+            return await self._store.insert(jobs)
 
     async def _join(self, jobs: Sequence[NewJob]) -> list[Answer]:
         while len(self._waiting) >= BUFFER_JOBS:
@@ -78,13 +94,15 @@ class Sender:
             return [await future for future in futures]
         finally:
             for future in futures:
-                future.cancel()
+                if not future.cancel() and not future.cancelled():
+                    future.exception()  # heard: one error for the whole call is enough
 
     def _next(self) -> None:
         """Send what gathered meanwhile, or become idle."""
         waiting = [(job, future) for job, future in self._waiting if not future.done()]
         if not waiting:
             self._waiting, self._busy = [], False
+            self._quiet.set()
         else:
             batch = next(iter(batches([job for job, _ in waiting])))
             self._waiting = waiting[len(batch) :]
@@ -96,7 +114,7 @@ class Sender:
 
     async def _send_batch(self, batch: list[tuple[NewJob, asyncio.Future[Answer]]]) -> None:
         try:
-            answers = await self._store.insert([job for job, _ in batch])
+            answers = await self._insert([job for job, _ in batch])
         except Exception as error:
             for _, future in batch:
                 if not future.done():
@@ -109,8 +127,10 @@ class Sender:
             self._next()
 
     async def flush(self) -> None:
-        while self._tasks:
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+        """Until everything handed over was answered."""
+        while self._busy:
+            self._quiet.clear()
+            await self._quiet.wait()
 
 
 def batches(jobs: Sequence[NewJob]) -> list[Sequence[NewJob]]:
@@ -126,6 +146,20 @@ def batches(jobs: Sequence[NewJob]) -> list[Sequence[NewJob]]:
             start, size = place, len(job.payload)
     cut.append(jobs[start:])
     return cut
+
+
+async def patiently(call: Callable[[], Awaitable[T]]) -> T:
+    """Try for a while what is safe to try again: who waits for a result has time."""
+    pause = RESEND_SECONDS
+    while True:
+        try:
+            return await call()
+        except StoreUnavailable as error:
+            if pause > PATIENCE_SECONDS:
+                raise
+            log.warning("the store cannot be asked now, will try again: %s", error)
+            await asyncio.sleep(pause)
+            pause *= 2
 
 
 class Waiter:
@@ -153,19 +187,24 @@ class Waiter:
 
     async def listen(self) -> None:
         if not self._listening:
-            self._listening = True
             await self._store.listen(self._name, self._deliver)
-            self._rewatcher = asyncio.get_running_loop().create_task(self._rewatch())
+            if not self._listening:
+                self._listening = True
+                self._rewatcher = asyncio.get_running_loop().create_task(self._rewatch())
 
     async def _watch_fresh(self) -> None:
         """One watch for all who started waiting in this turn of the loop."""
         try:
-            await self.listen()
+            await patiently(self.listen)
             while self._fresh:
-                ids, self._fresh = self._fresh[:MAX_BATCH], self._fresh[MAX_BATCH:]
-                await self._watch(ids)
+                await patiently(self._watch_some)
         except Exception as error:
             self._fail(error)
+
+    async def _watch_some(self) -> None:
+        ids = self._fresh[:MAX_BATCH]
+        await self._watch(ids)
+        del self._fresh[: len(ids)]
 
     async def _watch(self, ids: list[str]) -> None:
         reply = await self._store.watch(self._name, ids)
@@ -174,7 +213,8 @@ class Waiter:
             self._resolve(Finished(id, None, reason="missing"))
 
     def _deliver(self, items: list[Finished]) -> None:
-        for follower in self._followers if not items else ():
+        # Always: a wake-up for new events may have been delivered together with news of finished jobs.
+        for follower in list(self._followers):
             follower()
         large = [item.id for item in items if not item.inline]
         if large:
@@ -202,6 +242,7 @@ class Waiter:
         for future in futures.values():
             if not future.done():
                 future.set_exception(error)
+                future.exception()  # heard, also where whoever waited has given up by now
                 future.exception()  # whoever still waits gets it; nobody else is to be told of it by the loop
 
     async def _rewatch(self) -> None:
@@ -209,7 +250,11 @@ class Waiter:
         while True:
             await asyncio.sleep(REWATCH_SECONDS)
             ids = [id for id, future in self._futures.items() if not future.done()]
+            for follower in list(self._followers):
+                follower()
             try:
+                if ids:
+                    await self._store.sweep()  # where no worker lives, nobody else would let an awaited job expire
                 for start in range(0, len(ids), MAX_BATCH):
                     await self._watch(ids[start : start + MAX_BATCH])
             except StoreUnavailable as error:
@@ -228,5 +273,6 @@ class Waiter:
                 task.cancel()
         if self._listening:
             self._listening = False
-            await self._store.unlisten(self._name)
+            with contextlib.suppress(StoreUnavailable):  # the store forgets a silent listener by itself
+                await self._store.unlisten(self._name)
         self._fail(StoreError("the app was closed while waiting"))

@@ -88,7 +88,7 @@ class WorkerProcess:
     """A worker as a process of its own: ``python -m tests.worker.serve MODULE:APP OPTIONS``."""
 
     def __init__(self, app: str, env: dict[str, str], log: Path, **options: Any) -> None:
-        self.log = log
+        self.log, self.replaced = log, False
         with log.open("ab") as stderr:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "tests.worker.serve", app, json.dumps(options)],

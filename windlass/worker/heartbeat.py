@@ -149,9 +149,11 @@ class Heartbeat:
         warned = False
         while True:
             self._worker_loop.call_soon_threadsafe(self._tick)
+            asked = time.monotonic()
             await asyncio.sleep(self._stall_warning / 2)
             stalled = time.monotonic() - self._ticked
-            if stalled < self._stall_warning:
+            paused = time.monotonic() - asked > self._stall_warning  # the whole process, this thread as well
+            if stalled < self._stall_warning or paused:
                 warned = False
                 continue
             if not warned:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -36,6 +37,7 @@ log = logging.getLogger("windlass.worker")
 
 EXIT_OK, EXIT_CONFIG, EXIT_BROKEN, EXIT_REPLACE = 0, 2, 70, 75
 SETTLE_SECONDS = 5.0
+RETURN_SECONDS = 0.5
 Report = Callable[[dict[str, Any]], None]
 
 
@@ -149,8 +151,7 @@ class Worker:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._heartbeat.stop()
         await self._notes.flush()
-        await self._store.leave(self.id)
-        await self._store.unlisten(self.id)
+        await self._sign_off(self.id)
         await self._children.stop()
         for part in (self.pump, self.executor, self._notes):
             part.close()
@@ -179,9 +180,9 @@ class Worker:
         """Take a new id: for every process start, and again if the store gave us up."""
         from windlass.app import new_id
 
-        self.id = f"{socket.gethostname()}-{os.getpid()}-{new_id()}"
-        await self._store.listen(self.id, self._on_mail)
-        self._notes.worker = self.id
+        id = f"{socket.gethostname()}-{os.getpid()}-{new_id()}"
+        await self._store.listen(id, self._on_mail)
+        self.id = self._notes.worker = id
         self._tell({"worker": self.id})
 
     def _presence(self) -> Presence:
@@ -230,14 +231,23 @@ class Worker:
         self._tasks.append(asyncio.get_running_loop().create_task(self._return_from(self.id)))
 
     async def _return_from(self, old: str) -> None:
-        try:
-            # After a refused exchange the store still counts the old id as alive: its jobs go back at no cost.
-            await self._store.leave(old)
-            await self._store.unlisten(old)
-        except StoreError as error:
-            log.warning("could not sign worker %s off: %s", old, error)
-        await self._be_born()
+        # After a refused exchange the store still counts the old id as alive: its jobs go back at no cost.
+        await self._sign_off(old)
+        while self.id == old:
+            try:
+                await self._be_born()
+            except StoreError as error:
+                log.warning("cannot return to the store, will go on trying: %s", error)
+                await asyncio.sleep(RETURN_SECONDS)
         self._heartbeat.poke()
+
+    async def _sign_off(self, id: str) -> None:
+        """Best effort: where it fails, the lease ends by itself."""
+        try:
+            await self._store.leave(id)
+            await self._store.unlisten(id)
+        except StoreError as error:
+            log.warning("could not sign worker %s off: %s", id, error)
 
     def _on_child_message(self, id: str, kind: str, data: Any) -> None:
         run = self.executor.held.get(id)
@@ -303,6 +313,10 @@ async def embedded(app: Windlass, options: Mapping[str, Any]) -> AsyncIterator[W
 def run_worker(app: Windlass, options: Mapping[str, Any], *, report: Report | None = None) -> int:
     """A worker as this process: blocks until it is told to stop, and answers the exit code."""
     sys.setswitchinterval(0.001)  # the database thread must not wait long for the interpreter behind busy user code
+    if not os.environ.get("NOGC"):
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(20_000, 20, 50)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(_run_until_stopped(app, options, report))
 
