@@ -32,7 +32,7 @@ def test_the_demo_proves_that_nothing_was_lost(tmp_path: Path) -> None:
     assert "worker crashed, 3 crashes" in output
     assert "KILLED worker" in output
     assert "Nothing was lost." in output
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.glob("windlass-demo-*")) == []
 
 
 def test_an_interrupted_demo_stops_its_workers_and_removes_its_files(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_an_interrupted_demo_stops_its_workers_and_removes_its_files(tmp_path: P
     finally:
         demo.kill()
     assert demo.returncode == 130, output
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.glob("windlass-demo-*")) == []
     wait_for_no_process_of(tmp_path)
 
 
