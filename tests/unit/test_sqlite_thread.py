@@ -201,7 +201,7 @@ async def test_a_reader_that_stays_does_not_let_the_log_grow_for_ever(
 ) -> None:
     monkeypatch.setattr(thread, "CHECKPOINT_PAGES", 50)
     monkeypatch.setattr(thread, "RESTART_PAGES", 100)
-    monkeypatch.setattr(thread, "RESTART_PATIENCE", 20)
+    monkeypatch.setattr(thread, "RESTART_PATIENCE", 0.02)
     async with opened(tmp_path) as store:
         reader = apsw.Connection(str(tmp_path / "jobs.db"))
         reader.execute("BEGIN")
@@ -270,6 +270,32 @@ async def test_two_stores_on_two_loops_do_not_disturb_each_other(tmp_path: Path)
     await asyncio.to_thread(other.join)
     async with opened(tmp_path) as store:
         assert len((await store.find(Query(limit=100))).jobs) == 60
+
+
+async def test_a_thread_inserts_on_its_own_or_joins_the_group(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        assert store.insert_here([job("a")])[0].status is Accept.ACCEPTED
+        with held_up(store):
+            calls = [asyncio.create_task(asyncio.to_thread(store.insert_here, [job(f"j{n}")])) for n in range(5)]
+            await asyncio.sleep(0.1)
+            assert not any(call.done() for call in calls)
+        answers = await asyncio.gather(*calls)
+        assert all(answer[0].status is Accept.ACCEPTED for answer in answers)
+    with pytest.raises(StoreClosed):
+        store.insert_here([job("late")])
+
+
+async def test_an_interrupted_thread_leaves_no_transaction_open(tmp_path: Path) -> None:
+    def interrupted(tx: Tx) -> None:
+        tx.run("DELETE FROM jobs")
+        raise KeyboardInterrupt
+
+    async with opened(tmp_path) as store:
+        store.insert_here([job("a")])
+        with pytest.raises(KeyboardInterrupt):
+            store._database.run_here(Kind.DURABLE, interrupted)
+        assert (await store.insert([job("b")]))[0].status is Accept.ACCEPTED
+        assert all(await store.get(["a", "b"]))
 
 
 def test_a_claim_is_what_it_says() -> None:

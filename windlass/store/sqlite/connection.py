@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import apsw
 
@@ -33,16 +32,47 @@ def read_sql(name: str) -> str:
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
-def connect(path: Path, timeout: float, clock: Callable[[], int]) -> apsw.Connection:
+class Patience:
+    """How to wait for a lock. SQLite asks it at every try.
+
+    SQLite's own way sleeps for up to 100 ms between tries, so whoever meets a few busy writers hardly ever finds the
+    lock free. The jitter keeps two processes from meeting in step.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.until = seconds, 0.0
+
+    def start(self, seconds: float | None = None) -> None:
+        self.until = time.monotonic() + (self.seconds if seconds is None else seconds)
+
+    def __call__(self, tries: int) -> bool:
+        if time.monotonic() >= self.until:
+            return False
+        time.sleep(random.uniform(0.0002, 0.0015))
+        return True
+
+    def through(self, work: Callable[[], object]) -> None:
+        """Do it, again while it is locked; also where SQLite does not ask but gives up at once."""
+        self.start()
+        while True:
+            try:
+                work()
+            except BUSY:
+                if not self(0):
+                    raise
+            else:
+                return
+
+
+def connect(path: Path, patience: Patience, clock: Callable[[], int]) -> apsw.Connection:
     """An open connection to a file with the right schema, made if it was missing."""
-    deadline = time.monotonic() + timeout
     try:
         db = apsw.Connection(str(path), statementcachesize=STATEMENTS_CACHED)
     except apsw.Error as error:
         raise mapped(error, path) from error
     try:
-        db.set_busy_timeout(int(timeout * 1000))
-        patiently(lambda: _prepare(db, clock), deadline)
+        db.set_busy_handler(patience)
+        patience.through(lambda: _prepare(db, clock))
     except apsw.Error as error:
         db.close()
         raise mapped(error, path) from error
@@ -85,17 +115,6 @@ def _check_schema(db: apsw.Connection, clock: Callable[[], int]) -> None:
         raise StoreError(
             f"{db.filename} has schema {version} and this Windlass knows {SCHEMA}: upgrade Windlass in this process"
         )
-
-
-def patiently(work: Callable[[], Any], deadline: float) -> Any:
-    """Do it, again while others hold the lock. The jitter keeps two processes from meeting in step for ever."""
-    while True:
-        try:
-            return work()
-        except BUSY:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(random.uniform(0.001, 0.02))
 
 
 def mapped(error: Exception, path: Path) -> Exception:

@@ -33,6 +33,9 @@ PATH_MAX = 100
 GIVE_UP = 10.0
 """Seconds after which undelivered news is dropped; clients watch again by themselves after a while."""
 
+HAVE_SOCKETS = hasattr(socket, "AF_UNIX") and hasattr(os, "getuid")
+"""Without them (Windows) nobody is woken: workers find work at their next beat, clients at their next look."""
+
 FULL = frozenset({errno.EAGAIN, errno.EWOULDBLOCK, errno.ENOBUFS})
 GONE = frozenset({errno.ECONNREFUSED, errno.ENOENT})
 
@@ -97,8 +100,10 @@ class Outbox:
     """The sending end, used by the database thread after each commit."""
 
     def __init__(self) -> None:
-        self._sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._sock.setblocking(False)
+        self._sock: socket.socket | None = None
+        if HAVE_SOCKETS:
+            self._sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+            self._sock.setblocking(False)
         self._waiting: dict[str, tuple[float, list[bytes]]] = {}
         self.gone: list[str] = []
 
@@ -127,6 +132,8 @@ class Outbox:
 
     def _send(self, path: str, messages: list[bytes]) -> list[bytes]:
         """Send in order; what did not fit into the receiver's buffer."""
+        if self._sock is None:
+            return []
         for sent, message in enumerate(messages):
             try:
                 self._sock.sendto(message, path)
@@ -139,7 +146,8 @@ class Outbox:
         return []
 
     def close(self) -> None:
-        self._sock.close()
+        if self._sock is not None:
+            self._sock.close()
 
 
 def pack(items: list[Finished]) -> list[bytes]:

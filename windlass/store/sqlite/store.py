@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Sequence
 
@@ -12,7 +13,7 @@ import msgspec
 from windlass.core.event import Entry, Group
 from windlass.core.job import Job, LogLine, NewJob
 from windlass.core.lifecycle import Transition
-from windlass.errors import StoreError
+from windlass.errors import StoreClosed, StoreError
 from windlass.store.base import (
     MAX_BATCH,
     Answer,
@@ -37,7 +38,7 @@ from windlass.store.base import (
 from windlass.store.sqlite import changes, exchange, find, sweeps, watches, workers
 from windlass.store.sqlite import jobs as records
 from windlass.store.sqlite.connection import SCHEMA
-from windlass.store.sqlite.mailbox import Mailbox
+from windlass.store.sqlite.mailbox import HAVE_SOCKETS, Mailbox
 from windlass.store.sqlite.place import parse_url
 from windlass.store.sqlite.thread import Database, Kind
 from windlass.store.sqlite.tx import Tx
@@ -72,7 +73,8 @@ class SQLiteStore:
     async def close(self) -> None:
         if not self._database.closed:
             for name in list(self._database.mailboxes):
-                await self.unlisten(name)
+                with contextlib.suppress(StoreError):  # a file that cannot be written must not keep it open
+                    await self.unlisten(name)
         await asyncio.to_thread(self._database.stop)
 
     # -- the job path
@@ -122,6 +124,10 @@ class SQLiteStore:
         if name in self._database.mailboxes:
             self._database.mailboxes[name].deliver = deliver
             return
+        if self._database.closed:
+            raise StoreClosed()
+        if not HAVE_SOCKETS:
+            return
         box = self._database.mailboxes[name] = Mailbox(deliver)
         await self._database.run(RELAXED, lambda tx: watches.register(tx, name, box.path))
 
@@ -141,7 +147,10 @@ class SQLiteStore:
 
     async def logs(self, id: str, after: int = -1, limit: int = MAX_BATCH) -> list[LogLine]:
         def read(tx: Tx) -> list[LogLine]:
-            sql = "SELECT i, at, level, text FROM logs WHERE job = (SELECT n FROM jobs WHERE id = ?) AND i > ? LIMIT ?"
+            sql = (
+                "SELECT i, at, level, text FROM logs WHERE job = (SELECT n FROM jobs WHERE id = ?) AND i > ? "
+                "ORDER BY i LIMIT ?"
+            )
             return [LogLine(*row) for row in tx.all(sql, (id, after, limit))]
 
         return await self._database.run(READ, read)

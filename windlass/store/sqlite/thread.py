@@ -20,7 +20,7 @@ import apsw
 
 from windlass.errors import StoreClosed, StoreError
 from windlass.store.base import Clock, StoreSettings
-from windlass.store.sqlite.connection import BROKEN, BUSY, connect, mapped, patiently
+from windlass.store.sqlite.connection import BROKEN, BUSY, Patience, connect, mapped
 from windlass.store.sqlite.mailbox import Mailbox, Outbox
 from windlass.store.sqlite.place import Place, check_place
 from windlass.store.sqlite.tx import Memo, Tx, ids_json
@@ -34,11 +34,11 @@ GROUP = 64
 CHECKPOINT_PAGES = 2_000
 """From this length on the log is copied back into the file; longer logs mean fewer, larger copies."""
 
-RESTART_PAGES = 20_000
+RESTART_PAGES = 8_000
 """From this length on writers are held up for the copy: under constant load of several it would never finish."""
 
-RESTART_PATIENCE = 500
-"""Milliseconds writers are held up for readers at most, when the log is to start anew."""
+RESTART_PATIENCE = 0.5
+"""Seconds writers are held up for readers at most, when the log is to start anew."""
 
 RETRY_SENDING = 0.005
 FORK_PATIENCE = 10.0
@@ -73,6 +73,7 @@ class Database:
 
     def __init__(self, place: Place, settings: StoreSettings, clock: Clock) -> None:
         self.place, self.clock, self.memo = place, clock, Memo(settings)
+        self._patience = Patience(place.timeout)
         self._reset()
 
     def _reset(self) -> None:
@@ -119,6 +120,8 @@ class Database:
         op = Op(kind, work, None)
         if self._lock.acquire(blocking=False):
             try:
+                if self.closed:
+                    raise StoreClosed()
                 self._group([op])
                 self._checkpoint()
             finally:
@@ -207,6 +210,9 @@ class Database:
         except Exception as error:
             self._undo(error)
             return mapped(error, self.place.path)
+        except BaseException as error:  # Ctrl-C in a thread that runs its operation itself
+            self._undo(error)
+            raise
         if kind and tx.mail:
             self._send(tx)
         return None
@@ -215,10 +221,11 @@ class Database:
         db = self._connection()
         if not kind:
             # A look at one moment, also when it takes several statements.
+            self._patience.start()
             db.execute("BEGIN")
         else:
             self._sync(db, kind)
-            patiently(lambda: db.execute("BEGIN IMMEDIATE"), time.monotonic() + self.place.timeout)
+            self._patience.through(lambda: db.execute("BEGIN IMMEDIATE"))
         tx = Tx(db, self.memo, self.clock())
         if kind:
             tx.extend_leases()
@@ -242,7 +249,7 @@ class Database:
             db.execute("PRAGMA synchronous = FULL" if wanted == 2 else "PRAGMA synchronous = NORMAL")
             self._synchronous = wanted
 
-    def _undo(self, error: Exception) -> None:
+    def _undo(self, error: BaseException) -> None:
         db = self._db
         if db is None:
             return
@@ -258,7 +265,7 @@ class Database:
         if self._db is not None and not self._stays():
             self._disconnect()
         if self._db is None:
-            self._db = connect(self.place.path, self.place.timeout, self.clock)
+            self._db = connect(self.place.path, self._patience, self.clock)
             self._db.set_wal_hook(self._committed)
             self._file, self._checked, self._synchronous = self._identity(), time.monotonic(), 0
         return self._db
@@ -298,21 +305,13 @@ class Database:
             return
         self._copied_pages = self._log_pages
         try:
-            if self._log_pages < RESTART_PAGES:
-                self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-            else:
-                self._restart_log(self._db)
+            self._patience.start(RESTART_PATIENCE)
+            restart = self._log_pages > RESTART_PAGES
+            self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_RESTART if restart else apsw.SQLITE_CHECKPOINT_PASSIVE)
         except BUSY:
             return  # a reader is in the way, or somebody else is at it: a later commit tries again
         except apsw.Error as error:
             self._undo(error)
-
-    def _restart_log(self, db: apsw.Connection) -> None:
-        db.set_busy_timeout(RESTART_PATIENCE)
-        try:
-            db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_RESTART)
-        finally:
-            db.set_busy_timeout(int(self.place.timeout * 1000))
 
     # -- mail
 
