@@ -182,7 +182,11 @@ class Harness:
     # -- failing
 
     def fail_next(self, operation: str, error: Exception | None = None, times: int = 1) -> None:
-        """The next calls of a store operation fail, nothing applied; StoreUnavailable unless told otherwise."""
+        """The next calls of a store operation fail, nothing applied; StoreUnavailable unless told otherwise.
+
+        Windlass sends an insert without an answer once more, and an exchange again and again: ``times=2`` makes an
+        ``enqueue`` fail that way, and other errors do so at once.
+        """
         self.faults.fail(operation, error or StoreUnavailable(f"the harness failed this {operation}"), times)
 
     def lose_reply(self, operation: str, error: Exception | None = None, times: int = 1) -> None:

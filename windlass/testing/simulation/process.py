@@ -193,7 +193,7 @@ class Process(Party):
         if reply.more:
             self._sweep()
         elif 0 <= reply.next_check < BEAT:
-            self.later(reply.next_check + 1, self._sweep)
+            self.later(max(100, reply.next_check + 1), self._sweep)
 
     # -- the pump
 
@@ -238,12 +238,17 @@ class Process(Party):
             return
         self.request = None
         if isinstance(reply, StoreError) or reply.gone:
+            self.history.late += len(request.moves)
             self.gone()
             return
         for move in request.moves:
-            self.held.pop(move.id, None)
+            running = self.held.pop(move.id, None)
+            if running is not None and not running.settled:
+                # Given up, back under the same id and granted the job anew, before its old run was told of.
+                self.history.let_go[move.id] += 1
             if move.id in reply.refused:
-                self.history.refused[move.id] += 1
+                # To one that was given up and came back, the store may have forgotten that it said yes before.
+                self.history.refused[move.id] += me not in self.history.ended
             else:
                 self.history.settled.append((move.id, move.fence.run, move.to, move.event, move.result))
         for claim in reply.claims:

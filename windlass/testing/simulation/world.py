@@ -77,6 +77,7 @@ class History:
         self.accepted: set[str] = set()
         self.executed: list[tuple[str, int, str]] = []
         self.settled: list[tuple[str, int, str, str, bytes | None]] = []
+        self.late = 0
         self.refused: Counter[str] = Counter()
         self.let_go: Counter[str] = Counter()
         self.ended: set[str] = set()
