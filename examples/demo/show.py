@@ -146,7 +146,7 @@ async def _kill_one(fleet: Fleet, story: Story) -> Kill:
                 names = ", ".join(kill.stranded)
                 story.tell(f"KILLED worker {pid} with SIGKILL while it ran {names}")
                 replacement = fleet.start()
-                story.tell(f"its lease of {LEASE:g} s runs out before others take over; {replacement.pid} replaces it")
+                story.tell(f"others find it dead within its lease of {LEASE:g} s; worker {replacement.pid} replaces it")
                 return kill
         await asyncio.sleep(0.02)
     raise DemoFailed("no worker was ever busy")
