@@ -30,6 +30,7 @@ from windlass.store.base import (
     Query,
     Store,
     StoreSettings,
+    SweepReply,
     Want,
 )
 from windlass.store.memory import MemoryStore
@@ -325,9 +326,18 @@ class Side:
         return answers
 
     async def sweep(self, step: Sweep) -> Any:
-        """Whether what is pruned because something ended counts as the sweep's work is an engine's own affair."""
-        reply = await self.store.sweep(step.limit)
-        return msgspec.structs.replace(reply, dead_workers=sorted(reply.dead_workers), pruned=0, more=False)
+        """Swept in steps until nothing is left; what comes first is an engine's own affair."""
+        total = SweepReply(dead_workers=[])
+        for _ in range(1_000):
+            reply = await self.store.sweep(step.limit)
+            for name in ("promoted", "recovered", "quarantined", "expired", "parked"):
+                setattr(total, name, getattr(total, name) + getattr(reply, name))
+            total.dead_workers = sorted({*total.dead_workers, *reply.dead_workers})
+            if not reply.more:
+                break
+        assert not reply.more, "the sweep never ends"
+        total.next_check = reply.next_check
+        return total
 
     async def watch(self, step: Watch) -> Any:
         reply = await self.store.watch("client", list(dict.fromkeys(step.ids)))

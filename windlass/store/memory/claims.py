@@ -77,6 +77,7 @@ def claim(hub: Hub, worker: WorkerRow, seq: int, want: Want, now: int, expired: 
             return [], True
         if want.total > 0:
             heapq.heappop(hub.solo[solo.queue])
+            worker.reserved = ""
             return [grant(hub, worker, solo, seq, now)], False
     granted: list[Claim] = []
     for queue, cap in want.queues:

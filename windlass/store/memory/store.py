@@ -155,7 +155,7 @@ class MemoryStore:
                 hub.record(now, [("worker_up", presence.id, [[""]])])
             elif row.dead or row.lease_until <= now:
                 # Judged lost: its jobs may be elsewhere by now, so it must not go on under this name.
-                row.lease_until = min(row.lease_until, now)
+                row.dead = True
                 return BeatReply(gone=True, lost=list(held))
             if presence.declares != row.presence.declares or presence.queues != row.presence.queues:
                 hub.undeclare(row, now)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from windlass.core.job import ErrorInfo, State
-from windlass.store.base import Action, Declared
+from windlass.store.base import Action, Declared, Want
 from windlass.testing.conformance.bench import LEASE, Bench, Hand, MakeBench, presence
 
 NEW = {"new": Declared()}
@@ -72,9 +72,11 @@ class AsideRules:
         assert [await worker.ids(2), await worker.ids(2)] == [["a", "b"], ["c", "d"]]
 
     async def test_setting_aside_wakes_idle_workers_that_declare_it(self, bench: Bench) -> None:
-        new = await bench.worker("new", declares=NEW)
-        other = await bench.worker("other")
-        assert await new.claim() == await other.claim() == []
+        new = await bench.worker("new", queues=["q", "x"], declares=NEW)
+        await bench.add("a", task="new")
+        assert (await new.exchange(want=Want([("x", 1)], 1))).claims == []
+        await new.mail.flush()
+        assert ((await new.info()).idle, new.mail.wakes) == (True, 0)
         await set_aside(bench, "a")
         await new.mail.woken()
         assert await new.ids() == ["a"]

@@ -25,11 +25,12 @@ class CancelRules:
 
     async def test_a_cancelled_job_is_never_granted(self, bench: Bench) -> None:
         await bench.add("a", "b")
+        await bench.add("first", delay=5)
         await bench.add("later", delay=10)
         await bench.change(Action.CANCEL, "a", "later")
         bench.clock.advance(10)
         worker = await bench.worker()
-        assert await worker.ids() == ["b"]
+        assert await worker.ids() == ["b", "first"]
 
     async def test_a_job_waiting_for_its_retry_can_be_cancelled(self, bench: Bench) -> None:
         await bench.ended("a", RETRY_LATER)

@@ -169,6 +169,21 @@ class LeaseRules:
         assert (reply.gone, sorted(reply.refused), reply.claims) == (True, ["a", "b"], [])
         assert not any([await worker.note(claim, "x") for claim in claims])
 
+    async def test_a_worker_that_beats_too_late_is_gone_though_nobody_has_swept(self, bench: Bench) -> None:
+        await bench.add("a", "b")
+        worker, other = await bench.worker("w1"), await bench.worker("w2")
+        claim = await worker.take("a")
+        for _ in range(3):
+            bench.clock.advance(LEASE // 3)
+            await other.beat()
+        bench.clock.advance(1)
+        reply = await worker.beat()
+        assert (reply.gone, reply.lost) == (True, ["a"])
+        again = await worker.exchange([move(claim, DONE)], want=5)
+        assert (again.gone, again.claims, again.refused) == (True, [], ["a"])
+        await bench.store.sweep()
+        assert await other.ids() == ["a", "b"]
+
     async def test_recovery_goes_in_bounded_steps_until_nothing_is_left(self, bench: Bench) -> None:
         await bench.add(*[f"j{n}" for n in range(5)])
         worker, other = await bench.worker("w1"), await bench.worker("w2")

@@ -90,6 +90,17 @@ class OrderRules:
         bench.clock.advance(1_000)
         assert await worker.ids() == ["b"]
 
+    async def test_a_due_time_that_was_overtaken_is_forgotten(self, bench: Bench) -> None:
+        await bench.add("first", delay=500)
+        await bench.add("a", delay=1_000)
+        await bench.change(Action.PROMOTE, "a")
+        worker = await bench.worker()
+        await worker.settle(await worker.take("a"), RETRY_LATER)
+        bench.clock.advance(1_000)
+        assert await worker.ids() == ["first"]
+        bench.clock.advance(1_000)
+        assert await worker.ids() == ["a"]
+
     async def test_a_job_handed_back_keeps_its_place(self, bench: Bench) -> None:
         await bench.add("a", "b", "c")
         worker = await bench.worker()

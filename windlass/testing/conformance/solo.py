@@ -104,6 +104,16 @@ class SoloRules:
         await bench.passes(LEASE + 1, second)
         assert (await second.exchange(want=5)).drain
 
+    async def test_one_that_went_back_is_reserved_anew(self, bench: Bench) -> None:
+        await bench.add("a")
+        busy = await bench.worker("w1")
+        await busy.take("a")
+        await add_solo(bench)
+        other = await bench.worker("w2")
+        await other.take("solo")
+        await other.beat(held=[])
+        assert (await busy.exchange(want=5)).drain
+
     async def test_an_empty_worker_takes_it_even_from_one_that_drains(self, bench: Bench) -> None:
         await bench.add("a")
         busy = await bench.worker("w1")
