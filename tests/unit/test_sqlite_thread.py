@@ -134,6 +134,14 @@ async def test_an_exchange_that_only_claims_is_relaxed_and_one_that_settles_is_n
     assert kinds == [Kind.DURABLE, Kind.RELAXED, Kind.RELAXED, Kind.DURABLE]
 
 
+async def test_statements_are_compiled_once(tmp_path: Path) -> None:
+    """With plans that depend on values SQLite compiles each claim anew, which costs more than the claim."""
+    async with opened(tmp_path) as store:
+        db = store._database._db
+        assert db is not None
+        assert db.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, -1) == 1
+
+
 async def test_a_lock_held_by_others_is_waited_for(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         other = apsw.Connection(str(tmp_path / "jobs.db"))

@@ -87,7 +87,8 @@ def _prepare(db: apsw.Connection, clock: Callable[[], int]) -> None:
         raise StoreError("SQLite could not switch the file to write-ahead logging")
     db.pragma("cache_size", -CACHE_KIB)
     db.pragma("temp_store", "memory")
-    db.pragma("foreign_keys", False)
+    # Plans must not depend on bound values: where a partial index is in play, SQLite would compile again at every call.
+    db.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     # Checkpoints are made by the thread when callers have been answered, not by whoever happens to commit.
     db.wal_autocheckpoint(0)
     db.pragma("journal_size_limit", LOG_KEPT)
