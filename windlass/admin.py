@@ -37,7 +37,8 @@ def parse_states(state: State | str | Sequence[State | str]) -> tuple[State, ...
     names = [state] if isinstance(state, str) else list(state)
     for name in names:
         if name not in list(State):
-            raise ConfigError(f"unknown state {name!r}{did_you_mean(str(name), State)}; one of {', '.join(State)}")
+            known = [state.value for state in State]
+            raise ConfigError(f"unknown state {name!r}{did_you_mean(str(name), known)}; one of {', '.join(known)}")
     return tuple(State(name) for name in names)
 
 

@@ -7,15 +7,19 @@ parent's loop and makes its own; it must not touch what the parent still uses.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
+from concurrent.futures.thread import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from windlass.errors import WindlassError
 
 T = TypeVar("T")
+
+DRAIN_SECONDS = 5.0
 
 
 class Portal:
@@ -31,6 +35,7 @@ class Portal:
     def call(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run ``make()`` on the portal's loop and wait for it. KeyboardInterrupt cancels it."""
         future = self.submit(make)
+        self._pending.discard(future)
         try:
             return future.result()
         except BaseException:
@@ -41,7 +46,15 @@ class Portal:
         loop = self._running_loop()
         if threading.current_thread() is self._thread:
             raise WindlassError("a sync call from inside Windlass's own loop would wait for itself; use the async form")
-        return asyncio.run_coroutine_threadsafe(make(), loop)
+        future = asyncio.run_coroutine_threadsafe(make(), loop)
+        self._pending.add(future)
+        future.add_done_callback(self._pending.discard)
+        return future
+
+    def drain(self, seconds: float = DRAIN_SECONDS) -> None:
+        """At the end of the process: let what nobody waits for (``task.send``) reach the store."""
+        if self._loop is not None and self._pending:
+            wait(list(self._pending), seconds)
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
@@ -58,6 +71,7 @@ class Portal:
         """Start anew. After fork, in the child: the thread is gone and the parent's loop must not be closed."""
         self._lock = threading.Lock()
         self._loop = self._thread = None
+        self._pending: set[Future[Any]] = set()
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
@@ -70,6 +84,11 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 
 
 portal = Portal()
+
+# Before the interpreter stops its executors, which is earlier than ``atexit``: opening a store may need one. The last
+# to register is the first to be called, so theirs must be there already.
+assert ThreadPoolExecutor
+getattr(threading, "_register_atexit", atexit.register)(portal.drain)
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=portal.forget)
