@@ -10,9 +10,7 @@ import asyncio
 import importlib
 import logging
 import os
-import random
 import socket
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import SimpleNamespace
@@ -20,12 +18,12 @@ from typing import Any, ParamSpec, Self, TypeVar, Unpack, overload
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from windlass.admin import DeadLetters, JobPage, answers_to_handles, jobs_page, stream_events
-from windlass.call import Draft, Signature
+from windlass.call import Draft, Signature, new_id
 from windlass.client import Client
 from windlass.context import current_or_none
 from windlass.core.codec import decode_any
 from windlass.core.event import Event
-from windlass.core.ids import check_name, uuid7
+from windlass.core.ids import check_name
 from windlass.core.job import Job, Meta, State
 from windlass.core.options import QUEUE_NAMES, QueueOptions, Resolved, TaskOptions, parse_options, resolve
 from windlass.errors import ConfigError, WindlassError
@@ -35,16 +33,15 @@ from windlass.portal import portal
 from windlass.queue import Handler, Queue
 from windlass.settings import AppOptions, WorkerOptions, parse_settings
 from windlass.store import make_store
-from windlass.store.base import Answer, InProcess, Store
+from windlass.store.base import Answer, InProcess, QueueInfo, Store, WorkerInfo
 from windlass.sync import SyncApp
-from windlass.task import AsyncTask, SyncTask, Task
+from windlass.task import AsyncTask, SyncTask, Task, TaskDecorator
 
 P = ParamSpec("P")
 R = TypeVar("R")
 Hook = Callable[[SimpleNamespace], Awaitable[None] | None]
 
 log = logging.getLogger("windlass")
-_MAX_RANDOM = 74
 
 
 class Windlass:
@@ -208,6 +205,8 @@ class Windlass:
                 id=new_id(), task=name, payload=payload, resolved=rules, version=version, correlation_id=correlation
             )
         queue = options.get("queue") or (task.queue if task else "default")
+        if options.get("delay") and options.get("at"):
+            raise ConfigError(f"task {name}: give delay or at, not both")
         return Draft(
             id=options.get("id") or new_id(), task=name, payload=payload, version=version,
             resolved=self.resolve(name, queue, options), delay=options.get("delay", 0), at=options.get("at", 0),
@@ -239,6 +238,16 @@ class Windlass:
         """A page of jobs, newest first; ``after=page.cursor`` gives the next."""
         client = await self.client()
         return await jobs_page(client.store, queue, state, task, limit, after)
+
+    async def queues(self) -> list[QueueInfo]:
+        """Every queue with its jobs by state."""
+        client = await self.client()
+        return await client.store.queues()
+
+    async def workers(self) -> list[WorkerInfo]:
+        """Every worker that has not left."""
+        client = await self.client()
+        return await client.store.workers()
 
     def events(
         self, *, queue: str = "", task: str = "", kinds: Sequence[str] = (), since: str = "", follow: bool = True
@@ -281,8 +290,9 @@ class Windlass:
 
     async def close(self) -> None:
         """Finish what is being sent on this loop and close its connection."""
-        if self._sending:
-            await asyncio.gather(*self._sending, return_exceptions=True)
+        loop = asyncio.get_running_loop()
+        sending = [task for task in self._sending if task.get_loop() is loop]
+        await asyncio.gather(*sending, return_exceptions=True)
         client = self._clients.pop(id(asyncio.get_running_loop()), None)
         if client is not None:
             await client.close()
@@ -301,21 +311,3 @@ class Windlass:
 
     def __repr__(self) -> str:
         return f"<app {self.name}>"
-
-
-class TaskDecorator:
-    """``@app.task(...)`` with its options, waiting for the function."""
-
-    def __init__(self, app: Windlass, options: Mapping[str, object]) -> None:
-        self._app, self._options = app, options
-
-    @overload
-    def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncTask[P, R]: ...  # type: ignore[overload-overlap]
-    @overload
-    def __call__(self, fn: Callable[P, R], /) -> SyncTask[P, R]: ...
-    def __call__(self, fn: Callable[..., Any], /) -> Any:
-        return self._app.add_task(fn, self._options)
-
-
-def new_id() -> str:
-    return uuid7(time.time_ns() // 1_000_000, random.getrandbits(_MAX_RANDOM))

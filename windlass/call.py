@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
+from windlass.core.ids import uuid7
 from windlass.core.job import Meta, NewJob
 from windlass.core.options import Resolved, pack_call
 
@@ -61,3 +64,8 @@ class Signature(Generic[R]):
     def __repr__(self) -> str:
         given = [*map(repr, self.args), *(f"{key}={value!r}" for key, value in self.kwargs.items())]
         return f"{self.task.name}({', '.join(given)})"
+
+
+def new_id() -> str:
+    """A fresh job id."""
+    return uuid7(time.time_ns() // 1_000_000, random.getrandbits(74))

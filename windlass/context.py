@@ -63,6 +63,10 @@ class Current:
         return self.claim.crashes
 
     @property
+    def snoozes(self) -> int:
+        return self.claim.snoozes
+
+    @property
     def fence(self) -> str:
         """Grows with every claim of this job: pass it to systems that can refuse a late write."""
         return f"{self.claim.run}.{self.claim.epoch}.{self.claim.seq}"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
 from windlass.admin import answers_to_handles
 from windlass.call import Draft, Signature
@@ -16,6 +16,8 @@ from windlass.store.base import InProcess
 if TYPE_CHECKING:
     from windlass.admin import JobPage
     from windlass.app import Windlass
+
+T = TypeVar("T")
 
 
 class SyncApp:
@@ -56,6 +58,10 @@ class SyncApp:
 
     def counts(self, queue: str) -> dict[str, int]:
         return self._app.portal.call(self._app.queue(queue).counts)
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Anything else the app can do: ``app.sync.run(app.dead.replay(every=True))``."""
+        return self._app.portal.call(lambda: coroutine)
 
     def close(self) -> None:
         """Finish what is being sent from the portal and close its connection."""

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, overload
 
 from windlass.call import Draft, Signature
 from windlass.core.codec import Codec
@@ -160,6 +160,20 @@ class Call(Caller[P, R]):
 
     def s(self, *args: P.args, **kwargs: P.kwargs) -> Signature[R]:
         return Signature(self._task, args, kwargs, self._options)
+
+
+class TaskDecorator:
+    """``@app.task(...)`` with its options, waiting for the function."""
+
+    def __init__(self, app: Windlass, options: Mapping[str, object]) -> None:
+        self._app, self._options = app, options
+
+    @overload
+    def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncTask[P, R]: ...  # type: ignore[overload-overlap]
+    @overload
+    def __call__(self, fn: Callable[P, R], /) -> SyncTask[P, R]: ...
+    def __call__(self, fn: Callable[..., Any], /) -> Any:
+        return self._app.add_task(fn, self._options)
 
 
 def task_name(fn: Callable[..., Any]) -> str:

@@ -18,7 +18,7 @@ from windlass.core.keep import DEFAULT_KEEP, Keep
 from windlass.core.options import CALL_NAMES, QUEUE_NAMES, TASK_NAMES, Resolved
 from windlass.settings import AppOptions, Settings, WorkerOptions
 from windlass.store.sqlite.place import DURABILITY, OPTIONS
-from windlass.worker.service import Plan
+from windlass.worker.plan import Plan
 
 Rows = dict[str, list[str]]
 

@@ -15,7 +15,7 @@ from windlass.core.keep import Keep, read_bucket
 from windlass.store.base import StoreInfo, StoreSettings
 
 if TYPE_CHECKING:
-    from windlass.worker.service import Plan
+    from windlass.worker.plan import Plan
 
 log = logging.getLogger("windlass.cli")
 

@@ -130,7 +130,7 @@ def command(arguments: Sequence[str], flag: str = "") -> list[str]:
 
 def description(app: Windlass, options: dict[str, Any]) -> banner.Description:
     """What the banner shows. Checks the options and reaches the store on the way."""
-    from windlass.worker.service import plan
+    from windlass.worker.plan import plan
 
     checked = plan(app, options)
 

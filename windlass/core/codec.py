@@ -55,7 +55,7 @@ def encode(value: Any, what: str, max_bytes: int, *, stable: bool = False) -> by
 def check_size(data: bytes, what: str, max_bytes: int) -> None:
     if len(data) > max_bytes:
         raise PayloadError(
-            f"{what} takes {len(data):,} bytes; at most {max_bytes:,} are allowed. Keep large data elsewhere and pass "
+            f"{what}: {len(data):,} bytes; at most {max_bytes:,} are allowed. Keep large data elsewhere and pass "
             "a reference, or raise max_payload"
         )
     # Brackets bound the depth from above, so most payloads need no scan.
@@ -125,7 +125,7 @@ class Codec:
             if unusable:
                 what = "its result" if key == "return" else f"parameter {key!r}"
                 raise ConfigError(
-                    f"task {self.name}: {what} is of type {unusable}, which has no JSON form. Use a dataclass, a "
+                    f"task {self.name}: {what} has no JSON form ({unusable}). Use a dataclass, a "
                     "msgspec Struct, a pydantic model or a standard type"
                 )
 

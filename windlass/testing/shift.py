@@ -27,8 +27,8 @@ from windlass.store.base import BeatReply, Presence, Store, Want
 from windlass.worker.children import Children
 from windlass.worker.executor import Executor
 from windlass.worker.notes import NoteBuffer
+from windlass.worker.plan import declarations, default_queues
 from windlass.worker.runner import TIMED_OUT, Inner, Run, judge, run_blocking, run_on_loop, timed_out
-from windlass.worker.service import declarations, default_queues
 from windlass.worker.threads import Done, Threads
 
 if TYPE_CHECKING:

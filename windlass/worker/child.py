@@ -40,6 +40,7 @@ from windlass.worker.frames import (
 )
 from windlass.worker.functions import load_object, run_function
 from windlass.worker.inside import here
+from windlass.worker.memory import resident_bytes
 
 Emit = Callable[[str, Any], None]
 Body = Callable[[Any, RunRequest, Emit], Outcome]
@@ -171,18 +172,6 @@ def _die() -> None:
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(1)
-
-
-def resident_bytes() -> int:
-    """The memory this process occupies now; where there is no /proc, the most it ever did."""
-    try:
-        with open("/proc/self/statm", "rb") as statm:
-            return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
-        import resource
-
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return peak if sys.platform == "darwin" else peak * 1024
 
 
 def main() -> int:

@@ -14,20 +14,17 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from windlass.core.duration import to_ms
-from windlass.core.hints import did_you_mean
-from windlass.core.ids import check_name
+from windlass.call import new_id
 from windlass.core.job import Claim, Finished
-from windlass.errors import ConfigError, StoreError
+from windlass.errors import StoreError
 from windlass.portal import new_event_loop
-from windlass.settings import WorkerOptions
-from windlass.store.base import BeatReply, Declared, Presence
+from windlass.store.base import BeatReply, Presence
 from windlass.worker.children import Children
 from windlass.worker.executor import Executor
 from windlass.worker.heartbeat import Heartbeat, Watched
+from windlass.worker.memory import resident_bytes
 from windlass.worker.notes import NoteBuffer
+from windlass.worker.plan import declarations, plan
 from windlass.worker.pump import Pump
 
 if TYPE_CHECKING:
@@ -41,64 +38,11 @@ RETURN_SECONDS = 0.5
 Report = Callable[[dict[str, Any]], None]
 
 
-class Plan(msgspec.Struct, frozen=True):
-    """A worker's options, checked. Durations in seconds."""
-
-    queues: tuple[str, ...]
-    concurrency: int = 100
-    children: int = 0
-    grace: float = 30.0
-    stall_warning: float = 1.0
-    stall_limit: float = 3600.0
-    max_jobs: int = 0
-    max_memory: int = 0
-
-
-def plan(app: Windlass, options: Mapping[str, Any]) -> Plan:
-    """Check a worker's options against the app."""
-    for name in options:
-        if name not in WorkerOptions.__annotations__:
-            hint = did_you_mean(name, WorkerOptions.__annotations__)
-            raise ConfigError(f"the worker got an unknown option {name!r}{hint}")
-    for name in ("concurrency", "children", "max_jobs", "max_memory"):
-        value = options.get(name, 1)
-        if not isinstance(value, int) or isinstance(value, bool) or value < (1 if name == "concurrency" else 0):
-            raise ConfigError(f"the worker's {name} is {value!r}; give a whole number above 0")
-    if not app.tasks and not app.handlers:
-        raise ConfigError(
-            f"app {app.name} declares no task, so this worker could run nothing. Is the module with the tasks "
-            "imported? Name it in include=[...] or with --import"
-        )
-    queues = options.get("queues") or default_queues(app)
-    queues = [queues] if isinstance(queues, str) else queues
-    checked = {name: options[name] for name in ("concurrency", "children", "max_jobs", "max_memory") if name in options}
-    for name in ("grace", "stall_warning", "stall_limit"):
-        if name in options:
-            checked[name] = to_ms(options[name] or 0, name) / 1000
-    if checked.get("stall_warning") == 0:
-        raise ConfigError("the worker's stall_warning is 0; give a duration above 0")
-    return Plan(tuple(check_name("queue", queue) for queue in queues), **checked)
-
-
-def default_queues(app: Windlass) -> list[str]:
-    """Every queue a task or handler of this app is declared for."""
-    return sorted({task.queue for task in app.tasks.values()} | set(app.handlers) | set(app.queue_layers)) or [
-        "default"
-    ]
-
-
-def declarations(app: Windlass) -> dict[str, Declared]:
-    declared = {
-        task.name: Declared(task.versions, app.resolve(task.name, task.queue).max_crashes)
-        for task in app.tasks.values()
-    }
-    return {**declared, **{f"*{queue}": Declared() for queue in app.handlers}}
-
-
 class Worker:
     """One worker process' worth of running jobs."""
 
     def __init__(self, app: Windlass, options: Mapping[str, Any], report: Report | None = None) -> None:
+        app.load()
         self.app, self.plan, self._report = app, plan(app, options), report
         self._declares = declarations(app)
         self._started_at = int(time.time() * 1000)
@@ -178,8 +122,6 @@ class Worker:
 
     async def _be_born(self) -> None:
         """Take a new id: for every process start, and again if the store gave us up."""
-        from windlass.app import new_id
-
         id = f"{socket.gethostname()}-{os.getpid()}-{new_id()}"
         await self._store.listen(id, self._on_mail)
         self.id = self._notes.worker = id
@@ -277,8 +219,9 @@ class Worker:
         executor, plan = self.executor, self.plan
         if plan.max_jobs and executor.completed >= plan.max_jobs:
             return f"it has run {executor.completed} jobs"
-        if plan.max_memory and resident_mb() > plan.max_memory:
-            return f"it uses {resident_mb()} MB"
+        used = resident_bytes() // 1_048_576 if plan.max_memory else 0
+        if used > plan.max_memory:
+            return f"it uses {used} MB"
         if executor.stuck and executor.stuck * 4 >= executor.concurrency:
             return f"{executor.stuck} of its {executor.concurrency} slots are taken by threads that timed out"
         return ""
@@ -286,17 +229,6 @@ class Worker:
     def _tell(self, message: dict[str, Any]) -> None:
         if self._report is not None:
             self._report(message)
-
-
-def resident_mb() -> int:
-    try:
-        with open("/proc/self/statm") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 1_048_576
-    except OSError:
-        import resource
-
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return peak // (1_048_576 if sys.platform == "darwin" else 1024)
 
 
 @asynccontextmanager

@@ -1,0 +1,84 @@
+"""What a worker is to do: its options checked against the app, and what it declares to the store. Starts nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from windlass.core.duration import to_ms
+from windlass.core.hints import did_you_mean
+from windlass.core.ids import check_name
+from windlass.errors import ConfigError
+from windlass.settings import WorkerOptions
+from windlass.store.base import Declared
+from windlass.worker.functions import function_path
+
+if TYPE_CHECKING:
+    from windlass.app import Windlass
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """A worker's options, checked. Durations in seconds."""
+
+    queues: tuple[str, ...]
+    concurrency: int = 100
+    children: int = 0
+    grace: float = 30.0
+    stall_warning: float = 1.0
+    stall_limit: float = 3600.0
+    max_jobs: int = 0
+    max_memory: int = 0
+
+
+def plan(app: Windlass, options: Mapping[str, Any]) -> Plan:
+    """Check a worker's options against the app."""
+    for name in options:
+        if name not in WorkerOptions.__annotations__:
+            hint = did_you_mean(name, WorkerOptions.__annotations__)
+            raise ConfigError(f"the worker got an unknown option {name!r}{hint}")
+    for name in ("concurrency", "children", "max_jobs", "max_memory"):
+        value = options.get(name, 1)
+        if not isinstance(value, int) or isinstance(value, bool) or value < (1 if name == "concurrency" else 0):
+            raise ConfigError(f"the worker's {name} is {value!r}; give a whole number above 0")
+    check_tasks(app)
+    queues = options.get("queues") or default_queues(app)
+    queues = [queues] if isinstance(queues, str) else queues
+    checked = {name: options[name] for name in ("concurrency", "children", "max_jobs", "max_memory") if name in options}
+    for name in ("grace", "stall_warning", "stall_limit"):
+        if name in options:
+            checked[name] = to_ms(options[name] or 0, name) / 1000
+    if checked.get("stall_warning") == 0:
+        raise ConfigError("the worker's stall_warning is 0; give a duration above 0")
+    return Plan(tuple(check_name("queue", queue) for queue in queues), **checked)
+
+
+def check_tasks(app: Windlass) -> None:
+    """A worker that could run nothing, or not what it declares, must not start."""
+    if not app.tasks and not app.handlers:
+        raise ConfigError(
+            f"app {app.name} declares no task, so this worker could run nothing. Is the module with the tasks "
+            "imported? Name it in include=[...] or with --import"
+        )
+    for task in app.tasks.values():
+        if task.runs_in == "process":
+            function_path(task.fn)  # a task that no child could import is found now and not with its first job
+
+
+def default_queues(app: Windlass) -> list[str]:
+    """Every queue a task or handler of this app is declared for."""
+    return sorted({task.queue for task in app.tasks.values()} | set(app.handlers) | set(app.queue_layers)) or [
+        "default"
+    ]
+
+
+def declarations(app: Windlass) -> dict[str, Declared]:
+    """What the store is told of each task; its crash limit only where the code sets one."""
+    declared = {}
+    for task in app.tasks.values():
+        layers = (task.layer, app.queue_layers.get(task.queue, {}), app.defaults)
+        limited = any("on_crash" in layer or "max_crashes" in layer for layer in layers)
+        limit = app.resolve(task.name, task.queue).max_crashes if limited else 0
+        declared[task.name] = Declared(task.versions, limit)
+    return {**declared, **{f"*{queue}": Declared() for queue in app.handlers}}
