@@ -28,26 +28,20 @@ class Target:
         return "" if self.at_most is None else f"≤ {self.at_most:g}×"
 
 
+# The bounds were set before the first measurement and are not tuned to it: a miss is reported as one. "Full" compares
+# Windlass and its peers with the same durability; "relaxed" compares synchronous=NORMAL with whatever a peer's faster
+# setting is, which for Huey is synchronous=OFF and so promises less.
 TARGETS = (
     Target("enqueue:full", "rate", at_least=1),
-    Target("enqueue:relaxed", "rate", at_least=0.5),
-    Target("concurrent:full", "rate", at_least=5),
-    Target("concurrent:relaxed", "rate", at_least=1),
+    Target("enqueue:relaxed", "rate", at_least=1),
     Target("bulk:full", "rate", at_least=5),
-    Target("bulk:relaxed", "rate", at_least=1.5),
-    Target("drain:full:results", "rate", at_least=5),
-    Target("drain:full:no-results", "rate", at_least=5),
-    Target("drain:relaxed:results", "rate", at_least=2),
-    Target("drain:relaxed:no-results", "rate", at_least=2),
-    Target("latency:full", "p50", at_most=1),
-    Target("latency:full", "p99", at_most=1),
-    Target("latency:relaxed", "p50", at_most=1),
-    Target("latency:relaxed", "p99", at_most=1),
-    Target("startup", "time", at_most=3),
-    Target("memory", "idle", at_most=2),
-    Target("memory", "worked", at_most=3),
-    Target("memory", "idle cpu", at_most=1),
-    Target("growth", "rate", at_least=0.8, subject="windlass @ 100,000", baseline="windlass @ 10,000"),
-    Target("growth", "rate", at_least=0.8, subject="windlass @ 1,000,000", baseline="windlass @ 10,000"),
-    Target("inprocess", "rate", at_least=0.25, baseline="asyncio, batches"),
+    Target("bulk:relaxed", "rate", at_least=5),
+    Target("drain:full:results", "rate", at_least=8),
+    Target("drain:full:no-results", "rate", at_least=8),
+    Target("drain:relaxed:results", "rate", at_least=8),
+    Target("drain:relaxed:no-results", "rate", at_least=8),
+    Target("latency:full", "p50", at_most=0.6),
+    Target("latency:relaxed", "p50", at_most=0.6),
+    Target("growth", "rate", at_least=0.9, subject="windlass @ 100,000", baseline="windlass @ 10,000"),
+    Target("growth", "rate", at_least=0.9, subject="windlass @ 1,000,000", baseline="windlass @ 10,000"),
 )
