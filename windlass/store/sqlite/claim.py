@@ -115,6 +115,7 @@ class Claiming:
                 self.reserved = job.n
                 if not busy and self.total > 0:
                     self._grant(job)
+                    self.reserved = 0
                 return True if busy else False if self.total > 0 else None
         return None
 

@@ -20,6 +20,7 @@ def beat(tx: Tx, presence: Presence, acked_seq: int, held: Sequence[str]) -> Bea
     row = tx.one("SELECT n, dead, lease_until, mark FROM workers WHERE id = ?", (presence.id,))
     if row is not None and (row[1] or row[2] <= tx.now):
         # Judged lost: its jobs may be elsewhere by now, so it must not go on under this name.
+        tx.run("UPDATE workers SET dead = 1 WHERE n = ?", (row[0],))
         return BeatReply(gone=True, lost=list(held))
     mark = Memo.mark(presence)
     skills = tx.memo.skills.get(mark) or tx.memo.remember(mark, presence)
