@@ -134,9 +134,14 @@ class Process(Party):
         self.later(BEAT_TIMEOUT, lambda: self._overdue(number))
 
     def _apply_beat(self, presence: Presence, acked: int, held: list[str]) -> BeatReply:
+        row = self.world.hub.workers.get(presence.id)
+        before = list(row.running) if row is not None else []
         reply = drive(self.store.beat(presence, acked, held))
         if not reply.gone:
             self.history.beaten[presence.id] = self.world.t
+        if row is not None and presence.id in self.history.ended:
+            # One that was buried counts as new when it beats again, and its late messages are taken for news.
+            self.history.let_go.update(id for id in before if id not in row.running)
         return reply
 
     def on_beat(self, number: int, reply: BeatReply) -> None:

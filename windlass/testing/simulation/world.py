@@ -109,12 +109,16 @@ class World:
 
     def play(self) -> None:
         self._set_the_scene()
-        end = QUIET + PATIENCE
-        while self._agenda and self._agenda[0][0] <= end:
+        latest = end = QUIET + PATIENCE
+        while self._agenda:
+            if self._agenda[0][0] > end:
+                if end == latest or self._is_over():
+                    return
+                end = latest  # a late message has begun something anew
             self.t, _, action = heapq.heappop(self._agenda)
             action()
-            if end == QUIET + PATIENCE and self.t >= QUIET and self._is_over():
-                end = min(end, self.t + AFTERMATH)
+            if end == latest and self.t >= QUIET and self._is_over():
+                end = min(latest, self.t + AFTERMATH)
 
     def _is_over(self) -> bool:
         jobs = self.hub.jobs
