@@ -89,6 +89,7 @@ class Process(Party):
         self.queues = ["a", "b"] if self.rng.random() < 0.5 else ["b", "a"]
         self.answered = world.t
         self.awaiting = self.beats = 0
+        self.sweep_set = False
         self._be_born()
         self.beat()
 
@@ -197,8 +198,13 @@ class Process(Party):
     def _on_sweep(self, reply: SweepReply) -> None:
         if reply.more:
             self._sweep()
-        elif 0 <= reply.next_check < BEAT:
-            self.later(max(100, reply.next_check + 1), self._sweep)
+        elif 0 <= reply.next_check < BEAT and not self.sweep_set:
+            self.sweep_set = True
+            self.later(max(100, reply.next_check + 1), self._sweep_once)
+
+    def _sweep_once(self) -> None:
+        self.sweep_set = False
+        self._sweep()
 
     # -- the pump
 
