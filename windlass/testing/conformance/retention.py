@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from windlass.core.job import State
 from windlass.core.keep import Keep
 from windlass.core.lifecycle import Outcome
 from windlass.store.base import Accept, Action
-from windlass.testing.conformance.bench import LEASE, Bench, MakeBench
-from windlass.testing.conformance.outcomes import DEAD, DONE, STOPPED
+from windlass.testing.conformance.bench import LEASE, Bench, MakeBench, move
+from windlass.testing.conformance.outcomes import DEAD, DONE, RETRY_NOW, STOPPED
 
 
 async def end_each(bench: Bench, *ids: str, outcome: Outcome = DONE, **fields: str) -> None:
@@ -92,6 +93,25 @@ class RetentionRules:
         [news] = await client.told("a")
         assert (news.state, news.result) == (State.SUCCEEDED, b'"done"')
         assert (await bench.kinds("a"))[-1] == "succeeded"
+
+    @pytest.mark.parametrize("end", ["a cancel", "an outcome", "an expiry"])
+    async def test_news_are_whole_though_the_record_is_gone(self, bench: Bench, end: str) -> None:
+        kept, pruned = "9|-1|kept", "0|-1|pruned"
+        worker, client = await bench.worker(), await bench.client()
+        for id, bucket in (("kept", kept), ("pruned", pruned)):
+            await bench.add(id, keep_done=bucket, expires_in=1_000)
+            await worker.settle(await worker.take(id), RETRY_NOW)
+        await bench.store.watch("client", ["kept", "pruned"])
+        if end == "a cancel":
+            await bench.change(Action.CANCEL, "kept", "pruned")
+        elif end == "an outcome":
+            await worker.exchange([move(claim, STOPPED) for claim in await worker.claim()])
+        else:
+            bench.clock.advance(1_001)
+            await bench.store.sweep()
+        news = {one.id: one for one in await client.told("kept", "pruned")}
+        assert news["pruned"] == msgspec.structs.replace(news["kept"], id="pruned")
+        assert news["kept"].error is not None
 
     async def test_no_limit_keeps_everything(self, make_bench: MakeBench) -> None:
         bench = await make_bench(keep=Keep())

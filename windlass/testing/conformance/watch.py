@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from windlass.core.job import Finished, State
 from windlass.core.lifecycle import Outcome, Succeeded
 from windlass.store.base import EVERY_EVENT, INLINE_MAX, Action
@@ -85,6 +87,20 @@ class WatchRules:
         await bench.store.watch("client", ["a"])
         await bench.change(Action.CANCEL, "a", reason="why not")
         assert await client.told("a") == [Finished("a", State.CANCELLED, reason="why not")]
+
+    @pytest.mark.parametrize("outcome", [DONE, DEAD, STOPPED, None], ids=["success", "failure", "stop", "cancel"])
+    async def test_who_is_told_hears_what_one_who_asks_later_is_answered(
+        self, bench: Bench, outcome: Outcome | None
+    ) -> None:
+        await bench.ended("a", RETRY_NOW)
+        client = await bench.client()
+        await bench.store.watch("client", ["a"])
+        if outcome:
+            await end(bench, "a", outcome=outcome)
+        else:
+            await bench.change(Action.CANCEL, "a", reason="enough")
+        told = await client.told("a")
+        assert told == (await bench.store.watch("client", ["a"])).finished
 
     async def test_a_quarantined_job_is_told(self, bench: Bench) -> None:
         await bench.add("a", max_crashes=1)
