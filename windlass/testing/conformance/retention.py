@@ -100,7 +100,7 @@ class RetentionRules:
         worker, client = await bench.worker(), await bench.client()
         for id, bucket in (("kept", kept), ("pruned", pruned)):
             await bench.add(id, keep_done=bucket, expires_in=1_000)
-            await worker.settle(await worker.take(id), RETRY_NOW)
+        await worker.exchange([move(claim, RETRY_NOW) for claim in await worker.claim()])
         await bench.store.watch("client", ["kept", "pruned"])
         if end == "a cancel":
             await bench.change(Action.CANCEL, "kept", "pruned")
