@@ -64,6 +64,9 @@ class Sender:
 
     async def send(self, jobs: Sequence[NewJob]) -> list[Answer]:
         """One answer per job. Cancelled before it is sent, a job is withdrawn; after that it may exist."""
+        while self._busy and len(self._waiting) >= BUFFER_JOBS:
+            self._room.clear()
+            await self._room.wait()
         if self._busy:
             return await self._join(jobs)
         self._busy = True
@@ -84,9 +87,6 @@ class Sender:
             return await self._store.insert(jobs)
 
     async def _join(self, jobs: Sequence[NewJob]) -> list[Answer]:
-        while len(self._waiting) >= BUFFER_JOBS:
-            self._room.clear()
-            await self._room.wait()
         loop = asyncio.get_running_loop()
         futures: list[asyncio.Future[Answer]] = [loop.create_future() for _ in jobs]
         self._waiting.extend(zip(jobs, futures, strict=True))

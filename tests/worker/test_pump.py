@@ -89,7 +89,9 @@ async def test_a_full_exchange_is_followed_by_another(app: Windlass) -> None:
             assert [await within(handle) for handle in handles] == list(range(500))
 
 
-@pytest.mark.parametrize("meta", [b'{"options":oops}', b'{"options":{"backoff":{"odd":1}}}', b'{"options":{"timeout":"x"}}'])
+@pytest.mark.parametrize(
+    "meta", [b'{"options":oops}', b'{"options":{"backoff":{"odd":1}}}', b'{"options":{"timeout":"x"}}']
+)
 async def test_a_record_that_cannot_be_read_harms_only_itself(app: Windlass, meta: bytes) -> None:
     @app.task
     async def quick(n: int) -> int:
