@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextvars import ContextVar
 from types import SimpleNamespace
 from typing import Any, Protocol
@@ -26,7 +26,7 @@ class Notes(Protocol):
 
     def log(self, claim: Claim, level: str, text: str) -> None: ...
 
-    def in_process(self, claim: Claim, fn: Callable[..., Any], args: tuple[Any, ...]) -> Awaitable[Any]: ...
+    def in_process(self, claim: Claim, fn: Callable[..., Any], args: tuple[Any, ...]) -> Any: ...
 
 
 class Current:
@@ -102,9 +102,12 @@ class Current:
         """Keep a line with the job."""
         self._notes.log(self.claim, level, str(text))
 
-    async def in_process(self, fn: Callable[..., Any], *args: Any) -> Any:
-        """Run a module-level function in a child process of this worker and wait for its result."""
-        return await self._notes.in_process(self.claim, fn, args)
+    def in_process(self, fn: Callable[..., Any], *args: Any) -> Any:
+        """Run a module-level function in a child process of this worker.
+
+        In a coroutine, ``await`` the result; in a thread there is nothing to await, and this waits for it.
+        """
+        return self._notes.in_process(self.claim, fn, args)
 
 
 def read_meta(data: bytes) -> Meta:

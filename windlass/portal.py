@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import concurrent.futures.thread
 import os
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future, wait
-from concurrent.futures.thread import ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from windlass.errors import WindlassError
@@ -54,7 +54,7 @@ class Portal:
     def drain(self, seconds: float = DRAIN_SECONDS) -> None:
         """At the end of the process: let what nobody waits for (``task.send``) reach the store."""
         if self._loop is not None and self._pending:
-            wait(list(self._pending), seconds)
+            concurrent.futures.wait(list(self._pending), seconds)
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
@@ -86,8 +86,7 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 portal = Portal()
 
 # Before the interpreter stops its executors, which is earlier than ``atexit``: opening a store may need one. The last
-# to register is the first to be called, so theirs must be there already.
-assert ThreadPoolExecutor
+# to register is the first to be called, so theirs (made when their module is imported) is there already.
 getattr(threading, "_register_atexit", atexit.register)(portal.drain)
 
 if hasattr(os, "register_at_fork"):

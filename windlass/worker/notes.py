@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future, wait
 from typing import Any
 
 from windlass.core.job import Claim
@@ -18,7 +19,18 @@ INTERVAL = 0.1
 MAX_LINE = 4_000
 MAX_LINES = 1_000
 
-InProcess = Callable[[Claim, Callable[..., Any], tuple[Any, ...]], Awaitable[Any]]
+InProcess = Callable[[Claim, Callable[..., Any], tuple[Any, ...]], Coroutine[Any, Any, Any]]
+
+
+def wait_in_thread(future: Future[Any]) -> Any:
+    """In short waits, because a soft timeout or a cancel reaches a thread only between them."""
+    try:
+        while not wait([future], INTERVAL).done:
+            pass
+        return future.result()
+    except BaseException:
+        future.cancel()
+        raise
 
 
 class NoteBuffer:
@@ -41,8 +53,13 @@ class NoteBuffer:
             if len(lines) < MAX_LINES:
                 lines.append((level, text[:MAX_LINE]))
 
-    def in_process(self, claim: Claim, fn: Callable[..., Any], args: tuple[Any, ...]) -> Awaitable[Any]:
-        return self._in_process(claim, fn, args)
+    def in_process(self, claim: Claim, fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """Something to await in a coroutine, the result itself in a thread."""
+        call, running = self._in_process(claim, fn, args), asyncio._get_running_loop()
+        if running is self._loop:
+            return call
+        future = asyncio.run_coroutine_threadsafe(call, self._loop)
+        return wait_in_thread(future) if running is None else asyncio.wrap_future(future)
 
     def _note(self, claim: Claim) -> Note:
         note = self.pending.get(claim.id)
