@@ -16,7 +16,11 @@ AroundEnqueue = Callable[[list[Draft], Submit], Awaitable[list[Answer]]]
 
 Run = Callable[[], Awaitable[Any]]
 AroundRun = Callable[[Current, Run], Awaitable[Any]]
-"""Gets the running job and the next step; what it returns is the job's result, what it raises is the job's error."""
+"""Gets the running job and the next step; what it returns is the job's result, what it raises is the job's error.
+
+It runs on the worker's loop, around tasks of every kind. A thread's exception arrives as it was raised; one that was
+raised in a child process arrives as ``JobFailed`` with its type and text.
+"""
 
 
 def around_enqueue(layers: Sequence[AroundEnqueue], submit: Submit) -> Submit:

@@ -28,7 +28,7 @@ from windlass.worker.children import Children
 from windlass.worker.executor import Executor
 from windlass.worker.notes import NoteBuffer
 from windlass.worker.plan import declarations, default_queues
-from windlass.worker.runner import TIMED_OUT, Inner, Run, judge, run_blocking, run_on_loop, timed_out
+from windlass.worker.runner import TIMED_OUT, Elsewhere, Run, judge, run_blocking, run_on_loop, timed_out
 from windlass.worker.threads import Done, Threads
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ class Shift:
         """The innermost layer around each run: remembers the exception itself, of which the store keeps only text."""
         try:
             return await call_next()
-        except Inner:
+        except Elsewhere:
             raise
         except Exception as error:
             self._errors[running.id] = error

@@ -17,10 +17,10 @@ from windlass.context import Current, Notes, set_current
 from windlass.core import codec
 from windlass.core.duration import to_ms
 from windlass.core.failure import describe
-from windlass.core.job import Claim
+from windlass.core.job import Claim, ErrorInfo
 from windlass.core.lifecycle import Failed, HandedBack, Outcome, Snoozed, Stopped, Succeeded
 from windlass.core.options import Resolved, unpack_call
-from windlass.errors import Cancel, PayloadError, Snooze, SoftTimeout, TaskTimeout, UnknownTask
+from windlass.errors import Cancel, JobFailed, PayloadError, Snooze, SoftTimeout, TaskTimeout, UnknownTask
 from windlass.middleware import around_run
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ class Run:
     """One claim being worked on: what it is, what holds for it, and whether it was told to stop."""
 
     __slots__ = (
-        "app", "claim", "current", "fault", "function", "handle", "layers", "place", "rules", "settled", "soft", "stop",
-        "thread",
+        "app", "claim", "current", "error", "fault", "function", "handle", "layers", "place", "result", "rules",
+        "settled", "soft", "stop", "thread",
     )  # fmt: skip
 
     def __init__(self, app: Windlass, claim: Claim, notes: Notes, state: SimpleNamespace) -> None:
@@ -54,6 +54,8 @@ class Run:
         self.stop = ""
         self.soft = self.settled = False
         self.layers = app.run_layers
+        self.result: Any = None
+        self.error: BaseException | None = None
         self.fault = ""
         if b'"options"' in claim.meta:  # most calls have none, and decoding is not free
             self._read_call()
@@ -178,42 +180,57 @@ def run_blocking(run: Run, guard: AbstractContextManager[None]) -> Outcome:
     set_current(run.current)
     try:
         with guard:
-            result = function(*args, **kwargs)
+            run.result = function(*args, **kwargs)
     except BaseException as error:
+        run.error = error
         return judge(run, error)
-    return succeeded(run, result)
+    return succeeded(run, run.result)
 
 
 async def run_elsewhere(
     run: Run, start: Callable[[], Awaitable[Outcome]], done: Callable[[Run, Outcome], None]
 ) -> None:
     """A thread or process task with middleware around it, which runs on the loop like everyone's."""
-    outcomes: list[Outcome] = []
+    ended: list[tuple[BaseException, Outcome]] = []
 
     async def inner() -> Any:
         outcome = await start()
-        outcomes.append(outcome)
-        if not isinstance(outcome, Succeeded):
-            raise Inner(outcome)
-        return codec.decode_any(outcome.result)
+        if isinstance(outcome, Succeeded):
+            return result_of(run, outcome)
+        ended[:] = [(run.error or Elsewhere(outcome), outcome)]
+        raise ended[0][0]
 
     set_current(run.current)
     try:
-        await around_run(run.app.run_layers, run.current, inner)()
-        done(run, outcomes[-1] if outcomes else Succeeded(b"null"))
-    except Inner as passed:
-        done(run, passed.outcome)
+        outcome = succeeded(run, await around_run(run.layers, run.current, inner)())
     except BaseException as error:
-        done(run, judge(run, error))
+        # The task's own error was judged where it was raised; any other is the middleware's.
+        outcome = ended[0][1] if ended and error is ended[0][0] else judge(run, error)
+    done(run, outcome)
 
 
-class Inner(Exception):
-    """Carries a failed outcome out through the middleware around it."""
+def result_of(run: Run, outcome: Succeeded) -> Any:
+    """What a task gave in a thread, or a child's answer read by the task's annotation."""
+    task = run.app.tasks.get(run.claim.task)
+    if run.place == "thread" or task is None:
+        return run.result
+    try:
+        return task.codec.decode_result(outcome.result)
+    except PayloadError:
+        return codec.decode_any(outcome.result)
+
+
+class Elsewhere(JobFailed):
+    """What became of a job in a child, for the middleware around it; the exception itself stayed there."""
 
     def __init__(self, outcome: Outcome) -> None:
-        error = outcome.error if isinstance(outcome, Failed) else None
-        super().__init__(f"{error.type}: {error.message}" if error else type(outcome).__name__)
-        self.outcome = outcome
+        error = getattr(outcome, "error", None) or ErrorInfo(type(outcome).__name__, "")
+        super().__init__(
+            f"{error.type}: {error.message}",
+            error_type=error.type,
+            error_message=error.message,
+            traceback=error.traceback,
+        )
 
 
 def soften(run: Run) -> None:
