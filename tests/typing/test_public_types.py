@@ -1,0 +1,86 @@
+"""The public types: what editors show is pinned by ``assert_type``, and wrong calls are type errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from mypy import api
+
+ROOT = Path(__file__).parents[2]
+
+HEAD = """
+from datetime import datetime
+from windlass import Windlass, Keep
+app = Windlass("shop", "memory://")
+
+@app.task
+async def add(x: int, y: int = 0) -> int:
+    return x + y
+
+@app.task(queue="emails")
+def send(to: str, *, subject: str) -> list[str]:
+    return [to]
+
+async def main() -> None:
+    {line}
+"""
+
+# What is written, and what mypy says to it. Each is a mistake the editor shows before anything runs.
+WRONG = {
+    "await add.enqueue('1')": "[arg-type]",
+    "await add.enqueue()": "[call-arg]",
+    "await add.enqueue(1, 2, 3)": "[call-arg]",
+    "await add.enqueue(1, z=2)": "[call-arg]",
+    "await send.enqueue('a', 'b')": "[call-arg]",
+    "send.delay('a', subject=5)": "[arg-type]",
+    "send.send(5, subject='b')": "[arg-type]",
+    "add.s('x')": "[arg-type]",
+    "await send.options(priority=9).enqueue('a')": "[call-arg]",
+    "send.options(priority=9).delay(1, subject='b')": "[arg-type]",
+    "add.options(prioritty=9)": "[call-arg]",
+    "add.options(priority='high')": "[arg-type]",
+    "add.options(retry_on=ValueError)": "[call-arg]",
+    "app.task(retrys=3)": "[call-overload]",
+    "app.task(runs_in='proces')(print)": "[call-overload]",
+    "app.queue('emails', retires=3)": "[call-arg]",
+    "Windlass('shop', leese=3)": "[call-arg]",
+    "app.worker(concurency=3)": "[call-arg]",
+    "text: str = await (await add.enqueue(1))": "[assignment]",
+    "text: str = send.delay('a', subject='b').get()": "[assignment]",
+    "number: int = await send('a', subject='b')": "[misc]",
+    "await app.enqueue_many([add])": "[list-item]",
+    "app.events(qeue='x')": "[call-arg]",
+}
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """One run of mypy over all snippets, since it takes its time to start."""
+    folder = tmp_path_factory.mktemp("snippets")
+    files = {}
+    for number, line in enumerate(WRONG):
+        path = folder / f"snippet_{number}.py"
+        path.write_text(HEAD.format(line=line))
+        files[line] = str(path)
+    out, err, _ = api.run(
+        ["--strict", "--config-file", str(ROOT / "pyproject.toml"), "--cache-dir", str(ROOT / ".mypy_cache/snippets"),
+         "--no-error-summary", *files.values()]
+    )  # fmt: skip
+    assert not err, err
+    return {line: [text for text in out.splitlines() if text.startswith(f"{path}:")] for line, path in files.items()}
+
+
+@pytest.mark.parametrize("line", WRONG)
+def test_a_wrong_call_is_a_type_error(answers: dict[str, list[str]], line: str) -> None:
+    errors = [text for text in answers[line] if ": error:" in text]
+    assert errors, f"mypy accepts {line}"
+    assert any(WRONG[line] in text for text in errors), errors
+
+
+def test_right_calls_have_the_types_they_should() -> None:
+    out, err, code = api.run(
+        ["--config-file", str(ROOT / "pyproject.toml"), "--cache-dir", str(ROOT / ".mypy_cache/public"),
+         str(ROOT / "tests/typing/public.py")]
+    )  # fmt: skip
+    assert code == 0, out + err
