@@ -187,7 +187,37 @@ async def test_a_worker_serves_only_its_queues(app: Windlass, fleet: Fleet) -> N
     assert await other.state() is State.READY
 
 
-async def test_a_signal_while_it_starts_is_heard(app: Windlass, fleet: Fleet) -> None:
+EAGER = """
+import os, signal, sys
+from windlass import Windlass
+from windlass.worker.service import run_worker
+
+app = Windlass("eager", sys.argv[1])
+
+@app.task
+async def quick() -> None: ...
+
+@app.on_start
+async def stop(state) -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+
+@app.on_stop
+async def stopped(state) -> None:
+    print("stopped in order")
+
+sys.exit(run_worker(app, {}))
+"""
+
+
+async def test_a_signal_while_it_starts_is_heard(fleet: Fleet) -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", EAGER, fleet.env["E2E_URL"], stdout=asyncio.subprocess.PIPE
+    )
+    out, _ = await within(process.communicate())
+    assert (process.returncode, out) == (0, b"stopped in order\n")
+
+
+async def test_a_signal_right_after_the_start_is_heard(app: Windlass, fleet: Fleet) -> None:
     """However early the signal comes, no claim is left behind for the lease to find."""
     handle = await app.tasks[quick.name].enqueue(1, pause=0.3)
     worker = fleet.start()
