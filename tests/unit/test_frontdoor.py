@@ -31,9 +31,7 @@ def make(*args: str) -> subprocess.CompletedProcess[str]:
 
 
 def pinned() -> dict[str, Version]:
-    return {
-        name: Version(version) for name, version in re.findall(r"^([\w.-]+)==([\w.]+)", PINS, re.MULTILINE)
-    }
+    return {name: Version(version) for name, version in re.findall(r"^([\w.-]+)==([\w.]+)", PINS, re.MULTILINE)}
 
 
 def test_make_alone_lists_every_command() -> None:
@@ -103,9 +101,7 @@ def test_entry_points_exist() -> None:
 
 
 def test_the_version_is_said_once() -> None:
-    assert (
-        getattr(importlib.import_module("windlass"), "__version__", PROJECT["version"]) == PROJECT["version"]
-    )
+    assert getattr(importlib.import_module("windlass"), "__version__", PROJECT["version"]) == PROJECT["version"]
 
 
 def test_ci_is_executable_and_strict() -> None:

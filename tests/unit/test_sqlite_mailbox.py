@@ -111,9 +111,7 @@ async def test_a_wake_up_that_does_not_fit_is_dropped(short_folder: Path) -> Non
     outbox.close()
 
 
-async def test_undeliverable_news_is_given_up_in_the_end(
-    short_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_undeliverable_news_is_given_up_in_the_end(short_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mailbox, "GIVE_UP", -1.0)
     box, outbox = Mailbox(lambda items: None), Outbox()
     box.loop.remove_reader(box.sock.fileno())

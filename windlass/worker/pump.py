@@ -41,6 +41,11 @@ class Pump:
         self.seq = self.acked = 0
         self.hungry = self.drain = self.stopping = self.paused = False
 
+    def retire(self) -> None:
+        """The store gave this worker up: nothing more under its id, also not what is under way."""
+        self.paused = True
+        self.acked = 0
+
     def enroll(self, worker: str) -> None:
         """Begin anew under an id the store knows."""
         self.worker, self.seq, self.acked = worker, 0, 0
@@ -102,7 +107,7 @@ class Pump:
     async def _exchange(self, moves: list[Transition], want: Want) -> ExchangeReply | None:
         """The reply, however often it takes; None once this worker is gone from the store."""
         worker, seq, pause, failures = self.worker, self.seq, 0.05, 0
-        while worker == self.worker and not self.paused:
+        while not self._is_retired(worker):
             try:
                 failpoint("before_settle")
                 reply = await self._store.exchange(worker, seq, moves, want)
@@ -119,6 +124,8 @@ class Pump:
                 await asyncio.sleep(pause)
                 self._gone()
                 return None
+            if self._is_retired(worker):
+                return None  # given up by the heartbeat while this was under way
             if failures:
                 log.warning("the store answers again after %d failed tries", failures)
             if reply.gone:
@@ -127,8 +134,11 @@ class Pump:
             return reply
         return None
 
+    def _is_retired(self, worker: str) -> bool:
+        return self.paused or worker != self.worker
+
     def _gone(self) -> None:
-        self.paused = True
+        self.retire()
         self._on_gone()
 
     def _closed_for_claims(self) -> bool:

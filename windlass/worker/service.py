@@ -146,7 +146,6 @@ class Worker:
         if worker != self.id:
             return
         if reply.gone:
-            self.pump.paused = True
             self._on_gone()
             return
         if self.pump.worker != self.id:
@@ -168,6 +167,7 @@ class Worker:
         if self._given_up == self.id:
             return
         self._given_up = self.id
+        self.pump.retire()
         log.error("the store gave worker %s up; dropping its jobs and returning under a new id", self.id)
         self.executor.forget()
         self._tasks.append(asyncio.get_running_loop().create_task(self._return_from(self.id)))

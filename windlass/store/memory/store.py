@@ -150,6 +150,8 @@ class MemoryStore:
     async def beat(self, presence: Presence, acked_seq: int, held: Sequence[str]) -> BeatReply:
         with self._step() as (hub, now):
             row = hub.workers.get(presence.id)
+            if row is None and acked_seq:
+                return BeatReply(gone=True, lost=list(held))  # buried, with the number of its last exchange
             if row is None:
                 row = hub.workers[presence.id] = WorkerRow()
                 hub.record(now, [("worker_up", presence.id, [[""]])])

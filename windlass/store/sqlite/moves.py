@@ -26,14 +26,11 @@ def shift(tx: Tx, rows: Iterable[Values]) -> None:
 def tell_watchers(tx: Tx) -> None:
     """Tell the watchers of the jobs in `moved` that have ended, and forget the watches.
 
-    A bucket of few may have dropped a job already, so its outcome is read from `moved`; only an older error, which the
-    move did not bring along, is looked up.
+    A bucket of few may have dropped a job already, so its outcome is read from `moved`.
     """
     told: list[Any] = decode(tx.value(
-        "SELECT json_group_array(json_array(w.name, m.id, m.goes, m.result, coalesce(m.error, j.error), m.reason) "
-        "ORDER BY m.i) "
-        "FROM moved AS m JOIN watches AS w ON w.job = m.job LEFT JOIN jobs AS j ON j.n = m.job "
-        "WHERE m.watched = 1 AND m.goes > 3"
+        "SELECT json_group_array(json_array(w.name, m.id, m.goes, m.result, m.error, m.reason) ORDER BY m.i) "
+        "FROM moved AS m JOIN watches AS w ON w.job = m.job WHERE m.watched = 1 AND m.goes > 3"
     ))  # fmt: skip
     for name, id, state, result, error, reason in told:
         tx.tell(name, finished(id, state, result, error, reason or ""))

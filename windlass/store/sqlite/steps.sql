@@ -114,6 +114,9 @@ CREATE TEMP TRIGGER apply_body INSTEAD OF INSERT ON apply BEGIN
     UPDATE buckets SET size = size + m.more
     FROM (SELECT keep, count(*) AS more FROM moved WHERE keep IS NOT NULL GROUP BY keep) AS m
     WHERE name = m.keep;
+    -- What watchers are told must be whole though the record may be pruned in this very step.
+    UPDATE moved SET error = (SELECT error FROM jobs WHERE n = moved.job)
+    WHERE watched AND keep IS NOT NULL AND error IS NULL;
     INSERT INTO prune
     SELECT NEW.now, n, iif(most < 0, 0, size - most), age, 1000 FROM buckets
     WHERE name IN (SELECT DISTINCT keep FROM moved);

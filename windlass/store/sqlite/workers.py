@@ -22,6 +22,8 @@ def beat(tx: Tx, presence: Presence, acked_seq: int, held: Sequence[str]) -> Bea
         # Judged lost: its jobs may be elsewhere by now, so it must not go on under this name.
         tx.run("UPDATE workers SET dead = 1 WHERE n = ?", (row[0],))
         return BeatReply(gone=True, lost=list(held))
+    if row is None and acked_seq:
+        return BeatReply(gone=True, lost=list(held))  # buried, with the number of its last exchange
     mark = Memo.mark(presence)
     skills = tx.memo.skills.get(mark) or tx.memo.remember(mark, presence)
     n: int = _register(tx, presence, mark) if row is None else _renew(tx, row[0], presence, mark, row[3])

@@ -52,6 +52,14 @@ class PresenceRules:
         await bench.store.leave("w1")
         assert [info.presence.id for info in await bench.store.workers()] == ["w2"]
 
+    async def test_a_buried_worker_does_not_come_back_under_its_id(self, bench: Bench) -> None:
+        worker = await bench.worker("w1")
+        await worker.exchange(want=1)
+        await bench.store.leave("w1")
+        reply = await worker.beat(acked=1, held=["a"])
+        assert (reply.gone, reply.lost) == (True, ["a"])
+        assert not await bench.store.workers()
+
 
 class ReconcileRules:
     """Claims the worker does not know go back; ids the store does not know as its own are lost."""
