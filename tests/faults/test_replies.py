@@ -40,7 +40,9 @@ async def app(request: pytest.FixtureRequest, tmp_path: Path, faults: Faults) ->
     indirect=["app"],
 )
 @pytest.mark.parametrize("operation", [*WORKER_SIDE, *CALLER_SIDE])
-async def test_one_fault_at_each_operation(app: Windlass, faults: Faults, operation: str, kind: str) -> None:
+async def test_one_fault_at_each_operation(
+    app: Windlass, faults: Faults, operation: str, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
     """Forty jobs in waves, one of them retried, with a fault in most waves and one while the worker stops."""
     ran: Counter[str] = Counter()
 
@@ -73,6 +75,7 @@ async def test_one_fault_at_each_operation(app: Windlass, faults: Faults, operat
     extra = {id: count for id, count in ran.items() if count != 1}
     assert extra == {ids[7]: 2}, "a lost reply made a job run again"
     assert await app.queue("default").counts() == {"succeeded": 40}
+    assert "refused" not in caplog.text, "a request sent again was taken for another one"
 
 
 async def test_an_enqueue_whose_reply_is_lost_is_accepted_once(app: Windlass, faults: Faults) -> None:

@@ -16,9 +16,11 @@ from tests.worker.helpers import SHORT, eventually, within
 from windlass import JobFailed, State, StoreError, Windlass
 from windlass.core.job import Claim
 from windlass.core.lifecycle import Transition
-from windlass.errors import ConfigError
+from windlass.errors import ConfigError, SoftTimeout
 from windlass.store.base import ExchangeReply, Store, Want
 from windlass.testing.failing import FailingStore, Faults
+from windlass.worker import threads
+from windlass.worker.runner import run_blocking
 from windlass.worker.service import Worker
 
 
@@ -74,6 +76,61 @@ async def test_a_wake_up_that_comes_with_the_reply_is_not_lost(app: Windlass) ->
         await eventually(lambda: sent)
         assert await within(sent[0]) == 2
         assert asyncio.get_running_loop().time() - started < 0.3, "only the heartbeat brought it"
+
+
+async def test_a_beat_during_an_exchange_gives_nothing_back(app: Windlass) -> None:
+    """What is granted and still on its way is not held yet, and must not be taken for dropped."""
+    ran: list[int] = []
+
+    @app.task
+    async def quick(n: int) -> int:
+        ran.append(n)
+        return n
+
+    faults = order_faults(app)
+    async with app, app.worker() as worker:
+
+        async def exchange(name: str, seq: int, moves: Sequence[Transition], want: Want) -> ExchangeReply:
+            reply = await plain(name, seq, moves, want)
+            beats = faults.calls["beat"]
+            worker._heartbeat.poke()
+            await eventually(lambda: faults.calls["sweep"] and faults.calls["beat"] > beats)
+            await asyncio.sleep(0.02)
+            return reply
+
+        plain = patch_exchange(worker, exchange)
+        handles = [await quick.enqueue(n) for n in range(5)]
+        assert [await within(handle) for handle in handles] == [0, 1, 2, 3, 4]
+    assert sorted(ran) == [0, 1, 2, 3, 4]
+    kinds = [event.kind async for event in app.events(since="0", follow=False)]
+    assert kinds.count("started") == 5
+    assert "released" not in kinds
+
+
+async def test_an_interruption_that_comes_late_costs_no_thread(app: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Injected a moment before the task ended, raised a moment after."""
+
+    def late(*args: Any) -> Any:
+        outcome = run_blocking(*args)
+        if args[0].claim.task == "bad":
+            raise SoftTimeout
+        return outcome
+
+    monkeypatch.setattr(threads, "run_blocking", late)
+
+    @app.task(name="bad")
+    def bad() -> None: ...
+
+    @app.task(name="good")
+    def good() -> int:
+        return 1
+
+    async with app, app.worker(concurrency=1) as worker:
+        for _ in range(3):
+            with pytest.raises(JobFailed, match="SoftTimeout"):
+                await within(await bad.enqueue())
+        assert await within(await good.enqueue()) == 1
+        assert len(worker.executor._threads._threads) == 1
 
 
 async def test_a_full_exchange_is_followed_by_another(app: Windlass) -> None:

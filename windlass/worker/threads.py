@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from queue import SimpleQueue
 
 from windlass.core.lifecycle import Outcome
-from windlass.worker.runner import Run, run_blocking
+from windlass.errors import Cancel, SoftTimeout
+from windlass.worker.runner import Run, judge, run_blocking
 
 Done = Callable[[Run, Outcome], None]
 
@@ -41,7 +42,7 @@ class Threads:
     def _work(self) -> None:
         while (item := self._inbox.get()) is not None:
             run, done, context = item
-            outcome = context.run(run_blocking, run, self._interruptible(run))
+            outcome = self._run(run, context)
             with self._lock:
                 self._outbox.append((run, done, outcome))
                 announce, self._announced = not self._announced, True
@@ -50,6 +51,20 @@ class Threads:
                     self._loop.call_soon_threadsafe(self._collect)
                 except RuntimeError:
                     return  # the loop is closed: the worker is gone and its jobs were handed back
+
+    def _run(self, run: Run, context: contextvars.Context) -> Outcome:
+        """The outcome, and nothing on its way to this thread any more: what comes late must not cost the thread."""
+        outcome: Outcome | None = None
+        while True:
+            try:
+                if outcome is None:
+                    outcome = context.run(run_blocking, run, self._interruptible(run))
+                with self._lock:
+                    run.thread = 0
+                    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(threading.get_ident()), None)
+                return outcome
+            except (SoftTimeout, Cancel) as late:
+                outcome = outcome or judge(run, late)
 
     @contextmanager
     def _interruptible(self, run: Run) -> Iterator[None]:
