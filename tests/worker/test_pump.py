@@ -19,7 +19,7 @@ from windlass.core.lifecycle import Transition
 from windlass.errors import ConfigError, SoftTimeout
 from windlass.store.base import ExchangeReply, Store, Want
 from windlass.testing.failing import FailingStore, Faults
-from windlass.worker import threads
+from windlass.worker import executor, threads
 from windlass.worker.runner import run_blocking
 from windlass.worker.service import Worker
 
@@ -306,6 +306,33 @@ async def test_claims_taken_ahead_go_back_only_when_nothing_moves(app: Windlass)
         await eventually(lambda: count(app, State.READY, 3))
         release.set()
         assert [await within(handle) for handle in handles] == [0, 1, 2, 3]
+
+
+async def test_a_stopping_worker_starts_nothing_it_took_ahead(app: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executor, "WAIT_LIMIT", 60)
+    release, ran = asyncio.Event(), []
+
+    @app.task
+    async def slow(n: int) -> int:
+        ran.append(n)
+        await release.wait()
+        return n
+
+    async with app:
+        worker = Worker(app, {"concurrency": 1})
+        await worker.start()
+        handles = [await slow.enqueue(n) for n in range(4)]
+        await eventually(lambda: worker.executor.active)
+        worker.pump._rate = 200.0
+        worker.pump.poke()
+        await eventually(lambda: worker.executor.waiting)
+        stopping = asyncio.ensure_future(worker.stop())
+        await eventually(lambda: count(app, State.READY, 3))
+        release.set()
+        await within(stopping)
+        assert await within(handles[0]) == 0
+        assert ran == [0]
+        assert await count(app, State.READY, 3)
 
 
 async def count(app: Windlass, state: State, wanted: int) -> bool:
