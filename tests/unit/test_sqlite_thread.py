@@ -122,7 +122,7 @@ async def test_an_exchange_that_only_claims_is_relaxed_and_one_that_settles_is_n
     async with opened(tmp_path) as store:
         run = store._database.run
 
-        async def noted(kind: Kind, work: Any) -> Any:
+        async def noted(kind: Kind, work: Any, brief: bool = False) -> Any:
             kinds.append(kind)
             return await run(kind, work)
 
@@ -317,3 +317,16 @@ def test_a_claim_is_what_it_says() -> None:
 def descriptors() -> int:
     time.sleep(0.01)
     return len(os.listdir("/proc/self/fd"))
+
+
+async def test_a_brief_call_waits_for_nobody_on_the_loop(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store, opened(tmp_path) as other:
+        await store.insert([job("a")])
+        with other._database._lock:
+            db = other._database._connection()
+            db.execute("BEGIN IMMEDIATE")
+            waiting = asyncio.create_task(store.watch("nobody", ["a"]))
+            await asyncio.sleep(0)
+            assert not waiting.done()  # handed to the database thread, which waits; the loop goes on
+            db.execute("ROLLBACK")
+        assert (await waiting).missing == []

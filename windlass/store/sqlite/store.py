@@ -58,6 +58,10 @@ def host_clock() -> int:
     return time.time_ns() // 1_000_000
 
 
+BRIEF = 256
+"""Up to so many jobs a call is over so soon that it may run on the event loop's own thread."""
+
+
 class SQLiteStore:
     """Jobs in one local file. For the form of the URL see ``place.parse_url``."""
 
@@ -91,7 +95,8 @@ class SQLiteStore:
         check_batch(len(moves))
         # A claim lost in a power cut loses nothing, since the worker is gone too; a settle must stay.
         kind = DURABLE if moves else RELAXED
-        return await self._database.run(kind, lambda tx: exchange.exchange(tx, worker, seq, moves, want))
+        brief = want.total <= BRIEF
+        return await self._database.run(kind, lambda tx: exchange.exchange(tx, worker, seq, moves, want), brief)
 
     async def beat(self, presence: Presence, acked_seq: int, held: Sequence[str]) -> BeatReply:
         return await self._database.run(RELAXED, lambda tx: workers.beat(tx, presence, acked_seq, held))
@@ -115,7 +120,7 @@ class SQLiteStore:
     # -- waiting
 
     async def watch(self, client: str, ids: Sequence[str]) -> WatchReply:
-        return await self._database.run(RELAXED, lambda tx: watches.watch(tx, client, ids))
+        return await self._database.run(RELAXED, lambda tx: watches.watch(tx, client, ids), brief=len(ids) <= BRIEF)
 
     async def unwatch(self, client: str, ids: Sequence[str] | None = None) -> None:
         await self._database.run(RELAXED, lambda tx: watches.unwatch(tx, client, ids))
@@ -140,7 +145,7 @@ class SQLiteStore:
     # -- reading
 
     async def get(self, ids: Sequence[str]) -> list[Job | None]:
-        return await self._database.run(READ, lambda tx: records.get(tx, ids))
+        return await self._database.run(READ, lambda tx: records.get(tx, ids), brief=len(ids) <= BRIEF)
 
     async def find(self, query: Query) -> Page:
         return await self._database.run(READ, lambda tx: find.find(tx, query))
