@@ -48,7 +48,7 @@ async def test_a_stopped_worker_corrupts_nothing_when_it_goes_on(app: Windlass, 
     """SIGSTOP for three leases, SIGCONT: its jobs were run elsewhere, its late writes are refused."""
     zombie = fleet.start(children=1, concurrency=10)
     tasks = [on_loop, in_thread, on_loop, in_thread, on_loop, in_process]
-    handles = [await app.tasks[task.name].enqueue(n, 0.7) for n, task in enumerate(tasks)]
+    handles = [await app.tasks[task.name].enqueue(n, 2.0) for n, task in enumerate(tasks)]
     await eventually(lambda: len(ledger.lines("start")) == 6)
     zombie.signal(signal.SIGSTOP)
     healthy = fleet.start(children=1, concurrency=10)
