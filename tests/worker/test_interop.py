@@ -19,7 +19,7 @@ import pytest
 
 from tests.worker.helpers import Ledger, eventually, within
 from tests.worker.jobs import adopt, child_facts, double, in_child_async, sleep_and_tell
-from windlass import ConfigError, JobCancelled, JobFailed, SoftTimeout, Windlass, WindlassError, current
+from windlass import ConfigError, Current, JobCancelled, JobFailed, SoftTimeout, Windlass, WindlassError, current
 from windlass.context import JobIdFilter, current_or_none
 
 # -- asyncio
@@ -156,7 +156,7 @@ async def test_soft_timeout_while_waiting_for_another_task(app: Windlass) -> Non
 
 
 async def test_a_soft_timeout_that_comes_too_late_disturbs_nobody(app: Windlass) -> None:
-    @app.task(soft_timeout=0.03)
+    @app.task(soft_timeout=0.5)
     async def work() -> str:
         await asyncio.sleep(0.001)
         return "in time"
@@ -164,7 +164,7 @@ async def test_a_soft_timeout_that_comes_too_late_disturbs_nobody(app: Windlass)
     async with app.worker(concurrency=1):
         for _ in range(20):
             assert await within(await work.enqueue()) == "in time"
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.55)
         assert await within(await work.enqueue()) == "in time"
 
 
@@ -276,6 +276,44 @@ async def test_every_job_has_its_own_context(app: Windlass) -> None:
             handles = [await task.enqueue(f"v{n}") for n in range(10)]
             for n, handle in enumerate(handles):
                 assert await within(handle) == ["nothing", f"v{n}", f"v{n}"]
+
+
+@pytest.mark.parametrize("kind", ["loop", "thread", "thread with middleware"])
+async def test_the_next_job_inherits_nothing_from_the_one_that_ended(app: Windlass, kind: str) -> None:
+    """A job that was fetched ahead is started by the end of another: not in that one's context."""
+
+    async def on_loop(value: str) -> str:
+        before = var.get()
+        var.set(value)
+        await asyncio.sleep(0)
+        return before
+
+    def in_thread(value: str) -> str:
+        before = var.get()
+        var.set(value)
+        return before
+
+    if kind.endswith("middleware"):
+
+        @app.around_run
+        async def layer(job: Current, call_next: Any) -> Any:
+            seen.append(var.get())
+            var.set("middleware's")
+            return await call_next()
+
+    seen: list[str] = []
+    task = app.task(name="task")(on_loop if kind == "loop" else in_thread)
+    outside = var.set("the program's")
+    async with app.worker(concurrency=1) as worker:
+        worker.pump._rate = 300.0
+        handles = await app.enqueue_many(task.s(f"v{n}") for n in range(8))
+        results = [await within(handle) for handle in handles]
+    var.reset(outside)
+    if kind.endswith("middleware"):
+        assert results == ["middleware's"] * 8
+        assert seen == ["the program's"] * 8
+    else:
+        assert results == ["the program's"] * 8
 
 
 async def test_current_is_alike_in_every_place(app: Windlass) -> None:

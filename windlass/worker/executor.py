@@ -6,6 +6,7 @@ The executor owns the slots. It never talks to the store: the pump takes finishe
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 import sys
 from collections import deque
@@ -50,6 +51,7 @@ class Executor:
         self.stuck = 0
         self.completed = 0
         self._starting = False
+        self._context = contextvars.copy_context()
 
     # -- claims in, outcomes out
 
@@ -96,6 +98,10 @@ class Executor:
         self.started += 1
         if run.place != "process":
             self._arm(run)
+        # In a context of its own: this may be called from within the job that just ended.
+        self._context.copy().run(self._put_in_place, run)
+
+    def _put_in_place(self, run: Run) -> None:
         if run.place == "loop":
             self._start_on_loop(run)
         elif run.place == "thread" and not self._app.run_layers:
