@@ -15,7 +15,8 @@ class Timers:
         self._loop = loop
         self._heap: list[tuple[float, int, Callable[[], None], Callable[[], bool]]] = []
         self._number = count()
-        self._handle: asyncio.TimerHandle | None = None
+        self._handle: asyncio.Handle | None = None
+        self._armed_for = 0.0  # kept here: uvloop's handle of a time already past cannot say when it is
 
     def after(self, seconds: float, callback: Callable[[], None], alive: Callable[[], bool]) -> None:
         heapq.heappush(self._heap, (self._loop.time() + seconds, next(self._number), callback, alive))
@@ -28,9 +29,10 @@ class Timers:
         if not self._heap:
             return
         when = self._heap[0][0]
-        if self._handle is None or self._handle.cancelled() or when < self._handle.when():
+        if self._handle is None or when < self._armed_for:
             if self._handle is not None:
                 self._handle.cancel()
+            self._armed_for = when
             self._handle = self._loop.call_at(when, self._fire)
 
     def _fire(self) -> None:
@@ -45,4 +47,5 @@ class Timers:
     def close(self) -> None:
         if self._handle is not None:
             self._handle.cancel()
+            self._handle = None
         self._heap.clear()
