@@ -50,7 +50,7 @@ class Executor:
         self.active = self.started = 0
         self.stuck = 0
         self.completed = 0
-        self._starting = False
+        self._start_is_due = False
         self._context = contextvars.copy_context()
 
     # -- claims in, outcomes out
@@ -76,14 +76,9 @@ class Executor:
             self._look_again(self.started)
 
     def _start_waiting(self) -> None:
-        if self._starting:
-            return  # a job that ended while it was being started: the loop below goes on with the next
-        self._starting = True
-        try:
-            while self.waiting and self.active < self.concurrency:
-                self._start(self.waiting.popleft())
-        finally:
-            self._starting = False
+        self._start_is_due = False
+        while self.waiting and self.active < self.concurrency:
+            self._start(self.waiting.popleft())
 
     def _arm(self, run: Run) -> None:
         """Start the clocks of a job whose code starts now."""
@@ -98,10 +93,6 @@ class Executor:
         self.started += 1
         if run.place != "process":
             self._arm(run)
-        # In a context of its own: this may be called from within the job that just ended.
-        self._context.copy().run(self._put_in_place, run)
-
-    def _put_in_place(self, run: Run) -> None:
         if run.place == "loop":
             self._start_on_loop(run)
         elif run.place == "thread" and not self._app.run_layers:
@@ -139,8 +130,10 @@ class Executor:
             self.stuck -= 1
         else:
             self._settle(run, outcome)
-        if self.waiting:
-            self._start_waiting()
+        if self.waiting and not self._start_is_due:
+            # Once for all that end in this turn of the loop, and not in the context of the job that just ended.
+            self._start_is_due = True
+            self._loop.call_soon(self._start_waiting, context=self._context)
 
     def _settle(self, run: Run, outcome: Outcome) -> None:
         run.settled = True
