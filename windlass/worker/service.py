@@ -236,10 +236,18 @@ async def embedded(app: Windlass, options: Mapping[str, Any]) -> AsyncIterator[W
     """A worker inside a program; signals are the program's own business."""
     worker = Worker(app, options)
     await worker.start()
+    stopping = asyncio.create_task(_stop_when_asked(worker))
     try:
         yield worker
     finally:
-        await worker.stop()
+        worker.stop_requested.set()
+        await stopping
+
+
+async def _stop_when_asked(worker: Worker) -> None:
+    """By the program that is done with it, or by itself: a broken worker must not keep its jobs from others."""
+    await worker.stop_requested.wait()
+    await worker.stop()
 
 
 def run_worker(app: Windlass, options: Mapping[str, Any], *, report: Report | None = None) -> int:
