@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
+from tests.worker.helpers import eventually
 from windlass import Windlass
 
 
@@ -16,6 +15,9 @@ async def test_a_worker_that_breaks_signs_off_and_leaves_its_jobs_to_others() ->
     async def add(x: int) -> int:
         return x + 1
 
+    async def gone() -> bool:
+        return not await app.workers()
+
     async with app, app.worker() as worker:
 
         def fail(claims: object) -> None:
@@ -24,10 +26,7 @@ async def test_a_worker_that_breaks_signs_off_and_leaves_its_jobs_to_others() ->
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(worker.executor, "take", fail)
             handle = await add.enqueue(1)
-            async with asyncio.timeout(10):
-                await worker.stop_requested.wait()
-                while await app.workers():
-                    await asyncio.sleep(0.01)
+            await eventually(gone)
         assert await app.queue("default").counts() == {"ready": 1}
         async with app.worker():
             assert await handle.result(timeout=10) == 2
