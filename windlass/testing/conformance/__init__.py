@@ -18,16 +18,11 @@ from typing import Any
 
 import pytest
 
-_MODULES = (
-    "aside beat cancel change clock concurrency counts crash events exchange expiry find insert notes order replies "
-    "retention solo sweep wake watch bench life"
-)
-pytest.register_assert_rewrite(*(f"{__name__}.{name}" for name in _MODULES.split()))
-
-from windlass.store.base import Clock, Store, StoreSettings  # noqa: E402
-from windlass.testing.conformance.aside import AsideRules, ParkRules  # noqa: E402
-from windlass.testing.conformance.beat import BeatAnswerRules, PresenceRules, ReconcileRules  # noqa: E402
-from windlass.testing.conformance.bench import (  # noqa: E402
+from windlass.store.base import Clock, Store, StoreSettings
+from windlass.testing.conformance._rewrite import EXPLAINED
+from windlass.testing.conformance.aside import AsideRules, ParkRules
+from windlass.testing.conformance.beat import BeatAnswerRules, PresenceRules, ReconcileRules
+from windlass.testing.conformance.bench import (
     Bench,
     Engine,
     Hand,
@@ -36,28 +31,29 @@ from windlass.testing.conformance.bench import (  # noqa: E402
     MakeStore,
     ManualClock,
 )
-from windlass.testing.conformance.cancel import CancelRules  # noqa: E402
-from windlass.testing.conformance.change import ChangeRules, EditRules, RetryRules  # noqa: E402
-from windlass.testing.conformance.clock import ClockRules, JumpRules  # noqa: E402
-from windlass.testing.conformance.concurrency import ConcurrencyRules  # noqa: E402
-from windlass.testing.conformance.counts import CountRules  # noqa: E402
-from windlass.testing.conformance.crash import CrashRules, LeaseRules, LeaveRules  # noqa: E402
-from windlass.testing.conformance.events import EventRules  # noqa: E402
-from windlass.testing.conformance.exchange import ClaimRules, FenceRules, SettleRules  # noqa: E402
-from windlass.testing.conformance.expiry import ExpiryRules  # noqa: E402
-from windlass.testing.conformance.find import FindRules, GetRules  # noqa: E402
-from windlass.testing.conformance.insert import InsertRules  # noqa: E402
-from windlass.testing.conformance.life import LifeRules  # noqa: E402
-from windlass.testing.conformance.notes import NoteRules  # noqa: E402
-from windlass.testing.conformance.order import OrderRules  # noqa: E402
-from windlass.testing.conformance.replies import LostReplyRules  # noqa: E402
-from windlass.testing.conformance.retention import RetentionRules  # noqa: E402
-from windlass.testing.conformance.solo import SoloRules  # noqa: E402
-from windlass.testing.conformance.sweep import SweepRules  # noqa: E402
-from windlass.testing.conformance.wake import IdleRules, WakeRules  # noqa: E402
-from windlass.testing.conformance.watch import WatchRules  # noqa: E402
+from windlass.testing.conformance.cancel import CancelRules
+from windlass.testing.conformance.change import ChangeRules, EditRules, RetryRules
+from windlass.testing.conformance.clock import ClockRules, JumpRules
+from windlass.testing.conformance.concurrency import ConcurrencyRules
+from windlass.testing.conformance.counts import CountRules
+from windlass.testing.conformance.crash import CrashRules, LeaseRules, LeaveRules
+from windlass.testing.conformance.events import EventRules
+from windlass.testing.conformance.exchange import ClaimRules, FenceRules, SettleRules
+from windlass.testing.conformance.expiry import ExpiryRules
+from windlass.testing.conformance.find import FindRules, GetRules
+from windlass.testing.conformance.insert import InsertRules
+from windlass.testing.conformance.life import LifeRules
+from windlass.testing.conformance.notes import NoteRules
+from windlass.testing.conformance.order import OrderRules
+from windlass.testing.conformance.replies import LostReplyRules
+from windlass.testing.conformance.retention import RetentionRules
+from windlass.testing.conformance.solo import SoloRules
+from windlass.testing.conformance.sweep import SweepRules
+from windlass.testing.conformance.wake import IdleRules, WakeRules
+from windlass.testing.conformance.watch import WatchRules
 
 __all__ = [
+    "EXPLAINED",
     "Bench",
     "Conformance",
     "Engine",

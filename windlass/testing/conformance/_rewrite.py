@@ -1,0 +1,12 @@
+"""Has pytest explain the suite's assertions. Imported before all modules with tests, or it would come too late."""
+
+from __future__ import annotations
+
+import pytest
+
+_MODULES = (
+    "aside beat cancel change clock concurrency counts crash events exchange expiry find insert notes order replies "
+    "retention solo sweep wake watch bench life"
+)
+EXPLAINED = tuple(f"{__package__}.{name}" for name in _MODULES.split())
+pytest.register_assert_rewrite(*EXPLAINED)
