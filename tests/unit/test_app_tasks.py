@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -356,12 +357,12 @@ def test_a_queue_has_one_handler(app: Windlass) -> None:
 
 
 def test_include_imports_the_modules_with_the_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "included_tasks.py").write_text("LOADED = True\n")
+    (tmp_path / "shop_included_tasks.py").write_text("LOADED = True\n")
     monkeypatch.syspath_prepend(tmp_path)
-    app = Windlass("shop", "memory://", include=["included_tasks"])
-    assert "included_tasks" not in __import__("sys").modules
+    app = Windlass("shop", "memory://", include=["shop_included_tasks"])
+    assert "shop_included_tasks" not in sys.modules
     app.load()
-    assert __import__("sys").modules["included_tasks"].LOADED
+    assert sys.modules["shop_included_tasks"].LOADED
     assert Windlass("shop", "memory://", include="one.module").include == ["one.module"]
     with pytest.raises(ModuleNotFoundError):
         Windlass("shop", "memory://", include=["no_such_module_here"]).load()

@@ -112,7 +112,7 @@ async def test_a_second_signal_stops_at_once(app: Windlass, fleet: Fleet, ledger
 
 async def test_handed_back_jobs_are_taken_up_by_another_worker(app: Windlass, fleet: Fleet, ledger: Ledger) -> None:
     first = fleet.start(grace=0.2)
-    handle = await app.tasks[threaded.name].enqueue(7, pause=1.0)
+    handle = await app.tasks[threaded.name].enqueue(7, pause=4.0)  # longer than it takes to start another
     await eventually(lambda: ledger.lines("start"))
     fleet.start()
     await eventually(lambda: "is up" in fleet.workers[1].logged())
