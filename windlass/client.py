@@ -68,14 +68,16 @@ class Sender:
             self._room.clear()
             await self._room.wait()
         if self._busy:
-            return await self._join(jobs)
+            return await self._answers(self._register(jobs))
         self._busy = True
         try:
-            if len(jobs) == 1:
-                return await self._insert(jobs)
-            return [answer for batch in batches(jobs) for answer in await self._insert(batch)]
+            await asyncio.sleep(0)  # calls of the same turn of the loop share the insert
+            if not self._waiting:
+                return [answer for batch in batches(jobs) for answer in await self._insert(batch)]
+            futures = self._register(jobs, first=True)
         finally:
             self._next()
+        return await self._answers(futures)
 
     async def _insert(self, jobs: Sequence[NewJob]) -> list[Answer]:
         """Sent once more when the reply was lost: the ids are ours, so that what arrived is not accepted twice."""
@@ -86,10 +88,15 @@ class Sender:
             await asyncio.sleep(RESEND_SECONDS)
             return await self._store.insert(jobs)
 
-    async def _join(self, jobs: Sequence[NewJob]) -> list[Answer]:
+    def _register(self, jobs: Sequence[NewJob], first: bool = False) -> list[asyncio.Future[Answer]]:
         loop = asyncio.get_running_loop()
         futures: list[asyncio.Future[Answer]] = [loop.create_future() for _ in jobs]
-        self._waiting.extend(zip(jobs, futures, strict=True))
+        place = 0 if first else len(self._waiting)
+        self._waiting[place:place] = zip(jobs, futures, strict=True)
+        return futures
+
+    @staticmethod
+    async def _answers(futures: list[asyncio.Future[Answer]]) -> list[Answer]:
         try:
             return [await future for future in futures]
         finally:

@@ -43,23 +43,30 @@ def sender() -> tuple[Sender, Any]:
     return Sender(store), store
 
 
-async def test_a_lone_call_goes_out_at_once() -> None:
+async def turns(count: int) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def test_a_lone_call_goes_out_in_the_next_turn_of_the_loop() -> None:
     send, store = sender()
     call = asyncio.ensure_future(send.send([job("a")]))
-    await asyncio.sleep(0)
+    await turns(2)
     assert store.inserts == [["a"]]
     store.gate.set()
     assert (await within(call))[0].status is Accept.ACCEPTED
 
 
-async def test_calls_made_meanwhile_share_the_next_insert() -> None:
+async def test_calls_of_one_turn_and_calls_made_meanwhile_share_an_insert() -> None:
     send, store = sender()
-    calls = [asyncio.ensure_future(send.send([job(str(n))])) for n in range(10)]
-    await asyncio.sleep(0)
-    assert store.inserts == [["0"]]
+    calls = [asyncio.ensure_future(send.send([job(str(n))])) for n in range(5)]
+    await turns(3)
+    calls += [asyncio.ensure_future(send.send([job(str(n))])) for n in range(5, 10)]
+    await turns(3)
+    assert store.inserts == [["0", "1", "2", "3", "4"]]
     store.gate.set()
     await within(asyncio.gather(*calls))
-    assert store.inserts == [["0"], [str(n) for n in range(1, 10)]]
+    assert store.inserts == [["0", "1", "2", "3", "4"], ["5", "6", "7", "8", "9"]]
     await within(send.send([job("later")]))
     assert store.inserts[-1] == ["later"], "and it is idle again"
 
@@ -70,7 +77,7 @@ async def test_inserts_are_bounded_in_number_and_size() -> None:
     await asyncio.sleep(0)
     store.gate.set()
     await within(asyncio.gather(*calls))
-    assert [len(ids) for ids in store.inserts] == [1, MAX_BATCH, MAX_BATCH, 9]
+    assert [len(ids) for ids in store.inserts] == [MAX_BATCH, MAX_BATCH, 10]
     cut = batches([job(str(n), 400_000) for n in range(5)])
     assert [len(part) for part in cut] == [2, 2, 1]
     assert [len(part) for part in batches([job("huge", 3_000_000), job("small")])] == [1, 1]
@@ -80,9 +87,8 @@ async def test_the_buffer_is_bounded_and_callers_wait(monkeypatch: pytest.Monkey
     monkeypatch.setattr(client, "BUFFER_JOBS", 5)
     send, store = sender()
     calls = [asyncio.ensure_future(send.send([job(str(n))])) for n in range(20)]
-    for _ in range(5):
-        await asyncio.sleep(0)
-    assert len(send._waiting) == 5
+    await turns(5)
+    assert len(send._waiting) <= 5
     store.gate.set()
     await within(asyncio.gather(*calls))
     assert sorted((id for ids in store.inserts for id in ids), key=int) == [str(n) for n in range(20)]
@@ -91,10 +97,10 @@ async def test_the_buffer_is_bounded_and_callers_wait(monkeypatch: pytest.Monkey
 async def test_cancelled_before_it_is_sent_a_call_is_withdrawn() -> None:
     send, store = sender()
     first = asyncio.ensure_future(send.send([job("first")]))
+    await turns(2)
     second = asyncio.ensure_future(send.send([job("second")]))
     third = asyncio.ensure_future(send.send([job("third")]))
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    await turns(2)
     second.cancel()
     store.gate.set()
     await within(asyncio.gather(first, third))
@@ -106,8 +112,9 @@ async def test_cancelled_before_it_is_sent_a_call_is_withdrawn() -> None:
 async def test_cancelled_after_it_is_sent_the_others_go_on() -> None:
     send, store = sender()
     first = asyncio.ensure_future(send.send([job("first")]))
+    await turns(2)
     second = asyncio.ensure_future(send.send([job("second")]))
-    await asyncio.sleep(0)
+    await turns(1)
     first.cancel()
     store.gate.set()
     await within(second)
@@ -133,8 +140,10 @@ async def test_an_error_reaches_everyone_in_the_batch_and_nobody_else(caplog: py
 
 async def test_flush_waits_for_what_is_under_way() -> None:
     send, store = sender()
-    calls = [asyncio.ensure_future(send.send([job(str(n))])) for n in range(3)]
-    await asyncio.sleep(0)
+    calls = [asyncio.ensure_future(send.send([job("0")]))]
+    await turns(2)
+    calls += [asyncio.ensure_future(send.send([job(str(n))])) for n in (1, 2)]
+    await turns(1)
     flushing = asyncio.ensure_future(send.flush())
     await asyncio.sleep(0.01)
     assert not flushing.done()

@@ -607,3 +607,16 @@ async def test_an_explicit_id_keeps_duplicates_out(app: Windlass) -> None:
         assert await within(first) == await within(again) == 1
         assert await within(await once.options(id="welcome:42").enqueue(1)) == 1
     assert ran == [1]
+
+
+async def test_process_jobs_that_no_child_can_run_yet_are_left_to_other_workers(app: Windlass, ledger: Ledger) -> None:
+    """Ten slots and one child: the first claim may fill the slots, but no more are claimed while jobs queue for it."""
+    (slow,) = adopt(app, in_child)
+    async with app.worker(children=1, concurrency=10) as worker:
+
+        async def few_held_and_many_ready() -> bool:
+            return len(worker.executor.held) <= 3 and (await app.queue(slow.queue).counts()).get("ready", 0) >= 10
+
+        handles = [await slow.enqueue(n, pause=0.03) for n in range(40)]
+        await eventually(few_held_and_many_ready)
+        assert [await within(handle) for handle in handles] == list(range(40))

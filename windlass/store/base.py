@@ -106,10 +106,14 @@ class BeatReply(msgspec.Struct):
 
 
 class Want(msgspec.Struct):
-    """How many jobs a worker has room for: at most ``total``, taken from ``queues`` in order, each with its own cap."""
+    """How many jobs a worker has room for: at most ``total``, taken from ``queues`` in order, each with its own cap.
+
+    ``idle``: nothing runs on the worker's loop meanwhile, so that an in-process engine need not spare it.
+    """
 
     queues: list[tuple[str, int]]
     total: int
+    idle: bool = False
 
 
 class ExchangeReply(msgspec.Struct):

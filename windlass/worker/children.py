@@ -37,6 +37,11 @@ class Children:
         self._pool: ProcessPool | None = None
         self._calls = 0
 
+    @property
+    def behind(self) -> bool:
+        """More jobs wait for a child than there are children: further ones are better off with another worker."""
+        return self._pool is not None and self._pool.waiting >= self._size
+
     async def _started(self) -> ProcessPool:
         if self._pool is None:
             self._pool = ProcessPool(self._size, None, "", on_message=self._on_message)

@@ -53,6 +53,10 @@ class Executor:
         self._start_is_due = False
         self._context = contextvars.copy_context()
 
+    def room(self, leaving: int, ahead: int) -> int:
+        """How many more claims to take once ``leaving`` are settled; none while process jobs queue up for children."""
+        return 0 if self._children.behind else self.concurrency + ahead + leaving - self.stuck - len(self.held)
+
     # -- claims in, outcomes out
 
     def take(self, claims: Sequence[Claim]) -> None:

@@ -118,6 +118,11 @@ class ProcessPool:
         return max(0, len(self._idle) + len(self._starting) + startable - len(self._waiting))
 
     @property
+    def waiting(self) -> int:
+        """How many jobs wait for a child."""
+        return len(self._waiting)
+
+    @property
     def busy(self) -> frozenset[str]:
         """The ids of the jobs that are in a child now."""
         return frozenset(self.pids)

@@ -65,22 +65,21 @@ class Pump:
         """Until stopped and everything held is settled."""
         while True:
             self._event.clear()
-            room = self._room()
             if self.paused:
                 await self._event.wait()
-            elif self._executor.finished or (self.hungry and room > 0):
-                await self._round(room)
+            elif self._executor.finished or (self.hungry and self._room(0) > 0):
+                await self._round()
             elif self.stopping and not self._executor.held:
                 return
             else:
                 await self._event.wait()
 
-    async def _round(self, room: int) -> None:
+    async def _round(self) -> None:
         """One exchange: settle, claim, start."""
         executor = self._executor
         moves = executor.finished[:MAX_BATCH]
         del executor.finished[: len(moves)]
-        room = min(room + len(moves), MAX_BATCH) if room + len(moves) > 0 and not self._closed_for_claims() else 0
+        room = self._room(len(moves))
         self._measure(len(moves))
         if self._notes.pending:
             await self._notes.flush()
@@ -88,7 +87,8 @@ class Pump:
         if room:
             # Before the exchange, not after it: a wake-up that arrives together with the reply must not be overwritten.
             self.hungry = False
-        reply = await self._exchange(moves, Want([(queue, room) for queue in self._queues], room))
+        idle = not executor.active
+        reply = await self._exchange(moves, Want([(queue, room) for queue in self._queues], room, idle))
         if reply is None:
             return
         executor.settled([move.id for move in moves])
@@ -144,13 +144,12 @@ class Pump:
     def _closed_for_claims(self) -> bool:
         return self.stopping or (self.drain and bool(self._executor.active or self._executor.waiting))
 
-    def _room(self) -> int:
-        """How many claims there is room for: free slots, and a little ahead where jobs are quick."""
+    def _room(self, leaving: int) -> int:
+        """How many claims there is room for once so many have left: free slots, and more where jobs are quick."""
         if self._closed_for_claims():
             return 0
-        executor = self._executor
         ahead = 0 if self.drain else min(int(self._rate * LOOK_AHEAD_SECONDS), LOOK_AHEAD_MAX)
-        return executor.concurrency + ahead - executor.stuck - len(executor.held)
+        return max(0, min(self._executor.room(leaving, ahead), MAX_BATCH))
 
     def _measure(self, done: int) -> None:
         """Jobs per second of late, from which the look-ahead follows."""

@@ -58,8 +58,8 @@ def host_clock() -> int:
     return time.time_ns() // 1_000_000
 
 
-BRIEF = 256
-"""Up to so many jobs a call is over so soon that it may run on the event loop's own thread."""
+BRIEF, FEW = 256, 8
+"""Up to so many jobs a claim, or an insert, is over so soon that it may run on the event loop's own thread."""
 
 
 class SQLiteStore:
@@ -85,7 +85,7 @@ class SQLiteStore:
 
     async def insert(self, jobs: Sequence[NewJob]) -> list[Answer]:
         check_batch(len(jobs))
-        return await self._database.run(DURABLE, lambda tx: records.insert(tx, jobs))
+        return await self._database.run(DURABLE, lambda tx: records.insert(tx, jobs), brief=len(jobs) <= FEW)
 
     def insert_here(self, jobs: Sequence[NewJob]) -> list[Answer]:
         check_batch(len(jobs))
@@ -95,7 +95,7 @@ class SQLiteStore:
         check_batch(len(moves))
         # A claim lost in a power cut loses nothing, since the worker is gone too; a settle must stay.
         kind = DURABLE if moves else RELAXED
-        brief = want.total <= BRIEF
+        brief = want.total <= BRIEF and (want.idle or not moves)
         return await self._database.run(kind, lambda tx: exchange.exchange(tx, worker, seq, moves, want), brief)
 
     async def beat(self, presence: Presence, acked_seq: int, held: Sequence[str]) -> BeatReply:

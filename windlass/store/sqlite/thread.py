@@ -37,6 +37,10 @@ CHECKPOINT_PAGES = 2_000
 RESTART_PAGES = 8_000
 """From this length on writers are held up for the copy: under constant load of several it would never finish."""
 
+QUICK_DISK = 0.001
+"""A commit that takes no longer on average may be waited for on an event loop: a switch to another thread and back can
+take as long."""
+
 RESTART_PATIENCE = 0.5
 """Seconds writers are held up for readers at most, when the log is to start anew."""
 
@@ -89,6 +93,7 @@ class Database:
         self._file = (0, 0)
         self._checked = 0.0
         self._synchronous = 0
+        self._disk_seconds = 2 * QUICK_DISK  # taken for slow until it was seen to be quick
         self._log_pages = self._copied_pages = 0
 
     # -- on event loops
@@ -105,10 +110,11 @@ class Database:
         _living.add(self)
 
     async def run(self, kind: Kind, work: Callable[[Tx], T], brief: bool = False) -> T:
-        """In the next group commit. What is ``brief`` and waits for no disk may run on the loop's own thread."""
+        """In the next group commit. What is ``brief`` may run on the loop's own thread, unless the disk is slow."""
         if self.closed:
             raise StoreClosed()
-        if brief and kind is not Kind.DURABLE and (done := self._at_once(kind, work)):
+        quick = kind is not Kind.DURABLE or self._disk_seconds < QUICK_DISK
+        if brief and quick and (done := self._at_once(kind, work)):
             if done.error is not None:
                 raise done.error
             result: T = done.answer
@@ -261,7 +267,10 @@ class Database:
         if kind:
             tx.finish()
             self._addresses(tx)
+        started = time.perf_counter()
         db.execute("COMMIT")
+        if kind is Kind.DURABLE:
+            self._disk_seconds += (time.perf_counter() - started - self._disk_seconds) / 8
         self.commits += 1
         return tx
 
