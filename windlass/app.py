@@ -7,6 +7,7 @@ loop gets a client of its own, made at its first call.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
 import logging
 import os
@@ -69,6 +70,7 @@ class Windlass:
         self.start_hooks: list[Hook] = []
         self.stop_hooks: list[Hook] = []
         self.lost_sends = 0
+        self._sender_pid = 0
         self.portal = portal
         self.sync = SyncApp(self)
         self.dead = DeadLetters(self)
@@ -171,6 +173,11 @@ class Windlass:
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
+            if self._sender_pid != os.getpid():
+                # Only the first call waits, for the connection: a script that ends now could not open it any more.
+                self._sender_pid = os.getpid()
+                with contextlib.suppress(WindlassError):  # the call below meets the same error and counts it
+                    self.portal.call(self.client)
             self.portal.submit(lambda: self._send(drafts))
             return
         task = loop.create_task(self._send(drafts))
@@ -180,9 +187,9 @@ class Windlass:
     async def _send(self, drafts: list[Draft]) -> None:
         try:
             await self.submit(drafts)
-        except WindlassError as error:
+        except Exception as error:
             self.lost_sends += len(drafts)
-            log.error("lost %d fire-and-forget calls of %s: %s", len(drafts), drafts[0].task, error)
+            log.error("lost %d fire-and-forget calls of %s: %r", len(drafts), drafts[0].task, error)
 
     def draft(
         self, task: Task[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any], options: Mapping[str, Any]

@@ -12,7 +12,6 @@ import concurrent.futures.thread
 import os
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from windlass.errors import WindlassError
@@ -42,7 +41,7 @@ class Portal:
             future.cancel()
             raise
 
-    def submit(self, make: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
+    def submit(self, make: Callable[[], Coroutine[Any, Any, T]]) -> concurrent.futures.Future[T]:
         loop = self._running_loop()
         if threading.current_thread() is self._thread:
             raise WindlassError("a sync call from inside Windlass's own loop would wait for itself; use the async form")
@@ -71,7 +70,7 @@ class Portal:
         """Start anew. After fork, in the child: the thread is gone and the parent's loop must not be closed."""
         self._lock = threading.Lock()
         self._loop = self._thread = None
-        self._pending: set[Future[Any]] = set()
+        self._pending: set[concurrent.futures.Future[Any]] = set()
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
@@ -86,7 +85,7 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 portal = Portal()
 
 # Before the interpreter stops its executors, which is earlier than ``atexit``: opening a store may need one. The last
-# to register is the first to be called, so theirs (made when their module is imported) is there already.
+# to register is the first to be called, so theirs must be there already: hence the import of that very module above.
 getattr(threading, "_register_atexit", atexit.register)(portal.drain)
 
 if hasattr(os, "register_at_fork"):
