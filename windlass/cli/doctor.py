@@ -88,12 +88,16 @@ def about_python() -> Iterator[Check]:
     yield Check("clock", "ok" if now.year >= 2025 else "wrong", f"{now:%Y-%m-%d %H:%M:%S} UTC")
 
 
+IN_USE = frozenset({"reload"})
+"""The extras some feature of this version uses; the others are declared for those to come."""
+
+
 def about_extras() -> Iterator[Check]:
-    """Each extra of this distribution with what it needs; one that is half installed is worth a warning."""
+    """Each extra in use with what it needs; one that is half installed is worth a warning."""
     extras: dict[str, dict[str, str]] = {}
     for requirement in _requirements():
         found = re.match(r"""([\w.-]+).*extra\s*==\s*['"]([\w-]+)['"]""", requirement)
-        if found and found.group(2) != "all":
+        if found and found.group(2) in IN_USE:
             extras.setdefault(found.group(2), {})[found.group(1)] = _version(found.group(1))
     for extra, packages in extras.items():
         there = ", ".join(f"{name} {version}" for name, version in packages.items() if version)
