@@ -98,7 +98,11 @@ async def test_news_that_does_not_fit_is_sent_again_and_in_order(store: SQLiteSt
 
     await until(all_heard)
     assert sorted(item.id for item in heard) == sorted(job.id for job in jobs(600))
-    assert not store._database._outbox.pending
+
+    async def nothing_left() -> bool:  # the last message is heard a moment before its sender has crossed it out
+        return store._database._outbox is not None and not store._database._outbox.pending
+
+    await until(nothing_left)
 
 
 async def test_a_wake_up_that_does_not_fit_is_dropped(short_folder: Path) -> None:
