@@ -28,7 +28,7 @@ class Target:
         return "" if self.at_most is None else f"≤ {self.at_most:g}×"
 
 
-# The bounds were set before the first measurement and are not tuned to it: a miss is reported as one. "Full" compares
+# The bounds are the project's own targets and are not tuned to what was measured: a miss is reported as one. "Full" compares
 # Windlass and its peers with the same durability; "relaxed" compares synchronous=NORMAL with whatever a peer's faster
 # setting is, which for Huey is synchronous=OFF and so promises less.
 TARGETS = (

@@ -330,3 +330,43 @@ async def test_a_brief_call_waits_for_nobody_on_the_loop(tmp_path: Path) -> None
             assert not waiting.done()  # handed to the database thread, which waits; the loop goes on
             db.execute("ROLLBACK")
         assert (await waiting).missing == []
+
+
+@pytest.mark.parametrize(("disk", "on_loop"), [(0.0001, True), (0.1, False)])
+async def test_a_brief_write_is_made_on_the_loop_only_while_the_disk_is_quick(
+    tmp_path: Path, disk: float, on_loop: bool
+) -> None:
+    async with opened(tmp_path) as store:
+        database = store._database
+        database._disk_seconds = disk
+        where = await database.run(Kind.DURABLE, lambda tx: threading.current_thread(), brief=True)
+        assert (where is threading.current_thread()) == on_loop
+
+
+async def test_what_is_not_brief_is_never_made_on_the_loop(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        database = store._database
+        database._disk_seconds = 0.0
+        for kind in Kind:
+            where = await database.run(kind, lambda tx: threading.current_thread())
+            assert where is not threading.current_thread()
+
+
+@pytest.mark.parametrize(("idle", "brief"), [(True, True), (False, False)])
+async def test_a_settle_is_brief_only_for_a_worker_with_nothing_else_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, idle: bool, brief: bool
+) -> None:
+    seen: list[bool] = []
+    async with opened(tmp_path) as store:
+        await store.insert([job("a")])
+        await store.beat(WORKER, 0, [])
+        (claim,) = (await store.exchange("w", 1, [], Want([("q", 1)], 1))).claims
+        run = store._database.run
+
+        async def noted(kind: Kind, work: Any, brief: bool = False) -> Any:
+            seen.append(brief)
+            return await run(kind, work, brief)
+
+        monkeypatch.setattr(store._database, "run", noted)
+        await store.exchange("w", 2, [decide(claim, Succeeded())], Want([], 0, idle))
+    assert seen[0] is brief

@@ -246,7 +246,7 @@ class StoreInfo(msgspec.Struct, kw_only=True):
 class InProcess(Protocol):
     """An engine that lives in the caller's process may also take jobs from any thread, with no loop in between.
 
-    It is ``Store.insert`` without the hops to a loop and back, which cost a sync caller more than the insert itself.
+    It is ``Store.insert`` without the hops to a loop and back, which a sync caller would pay for every call.
     """
 
     def insert_here(self, jobs: Sequence[NewJob]) -> list[Answer]: ...

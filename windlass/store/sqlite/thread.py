@@ -38,8 +38,8 @@ RESTART_PAGES = 8_000
 """From this length on writers are held up for the copy: under constant load of several it would never finish."""
 
 QUICK_DISK = 0.001
-"""A commit that takes no longer on average may be waited for on an event loop: a switch to another thread and back can
-take as long."""
+"""A commit that takes no longer on average may be waited for on an event loop, which saves a switch to another thread
+and back: 65 to 100 microseconds of 250 to 460 where it was measured."""
 
 RESTART_PATIENCE = 0.5
 """Seconds writers are held up for readers at most, when the log is to start anew."""
