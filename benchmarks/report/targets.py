@@ -28,9 +28,9 @@ class Target:
         return "" if self.at_most is None else f"≤ {self.at_most:g}×"
 
 
-# The bounds are the project's own targets and are not tuned to what was measured: a miss is reported as one. "Full" compares
-# Windlass and its peers with the same durability; "relaxed" compares synchronous=NORMAL with whatever a peer's faster
-# setting is, which for Huey is synchronous=OFF and so promises less.
+# The bounds are the project's own targets and are not tuned to what was measured: a miss is reported as one. "Full"
+# compares Windlass and its peers with the same durability; "relaxed" compares synchronous=NORMAL with whatever a peer's
+# faster setting is, which for Huey is synchronous=OFF and so promises less.
 TARGETS = (
     Target("enqueue:full", "rate", at_least=1),
     Target("enqueue:relaxed", "rate", at_least=1),
