@@ -1,0 +1,46 @@
+"""Fixtures: conftests import the ones they use, by name.
+
+`redis7` and `valkey9` are shared by all tests of a pytest process, so a test takes a `fresh_prefix()` and leaves the
+servers as they are. `new_redis` is for tests that kill, fill or reconfigure: each call starts one more server that
+belongs to the test alone. A server that is not installed is a skip with its reason (and a failure where CI is set).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from tests.servers.redis import BINARIES, Certificates, RedisServer
+
+NewRedis = Callable[..., RedisServer]
+
+
+@pytest.fixture(scope="session")
+def redis7() -> Iterator[RedisServer]:
+    with RedisServer(BINARIES["redis7"]()) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def valkey9() -> Iterator[RedisServer]:
+    with RedisServer(BINARIES["valkey9"]()) as server:
+        yield server
+
+
+@pytest.fixture
+def new_redis() -> Iterator[NewRedis]:
+    """``new_redis("valkey9", fsync="always")``: a started server of the test's own; see `RedisServer`."""
+    with ExitStack() as running:
+
+        def start(kind: str = "redis7", **options: Any) -> RedisServer:
+            return running.enter_context(RedisServer(BINARIES[kind](), **options))
+
+        yield start
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return Certificates(tmp_path_factory.mktemp("certificates"))
