@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.servers.redis import BINARIES, Certificates, RedisServer
+from tests.servers.topology import Cluster, Sentinel
 
 NewRedis = Callable[..., RedisServer]
 
@@ -44,3 +45,17 @@ def new_redis() -> Iterator[NewRedis]:
 @pytest.fixture(scope="session")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     return Certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="session")
+def redis_cluster() -> Iterator[Cluster]:
+    """Three masters; a test that kills one brings it back with ``restart``."""
+    with Cluster(BINARIES["redis7"]()) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def redis_sentinel() -> Iterator[Sentinel]:
+    """A master, two replicas, three sentinels; a test that fails over brings the dead one back with ``restart``."""
+    with Sentinel(BINARIES["redis7"]()) as sentinel:
+        yield sentinel

@@ -16,6 +16,7 @@ import pytest
 from tests.servers.fixtures import NewRedis, certificates, new_redis
 from tests.servers.process import HOST, wait_until
 from tests.servers.redis import BINARIES, Certificates, RedisServer
+from tests.servers.topology import Cluster, Sentinel
 
 ROOT = Path(__file__).parents[2]
 
@@ -145,3 +146,31 @@ def test_a_server_of_the_tests_is_not_bound_to_the_thread_that_started_it(new_re
     thread.start()
     thread.join()
     assert started[0].command("PING") == "PONG"
+
+
+@both
+def test_a_cluster_serves_every_slot_and_takes_a_killed_node_back(kind: str) -> None:
+    with Cluster(BINARIES[kind](), fsync="always") as cluster:
+        keys = [f"k{n}" for n in range(30)]
+        owners = {key: cluster.owner(key) for key in keys}
+        assert len({node.port for node in owners.values()}) == 3
+        for key, node in owners.items():
+            assert node.command("SET", key, "v") == "OK"
+        victim = owners["k0"]
+        victim.kill()
+        cluster.restart(victim)
+        assert victim.command("GET", "k0") == "v"
+
+
+@both
+def test_sentinels_replace_a_killed_master_and_take_it_back_as_a_replica(kind: str) -> None:
+    with Sentinel(BINARIES[kind]()) as sentinel:
+        first = sentinel.master
+        first.command("SET", "k", "v")
+        assert first.command("WAIT", 2, 5000, timeout=10) == 2
+        dead = sentinel.fail_over()
+        assert dead is first
+        assert sentinel.master.command("GET", "k") == "v"
+        sentinel.restart(dead)
+        assert dead.info("replication")["role"] == "slave"
+        assert dead.command("GET", "k") == "v"
