@@ -1,0 +1,1 @@
+"""The Redis and Valkey engine: one library of Lua functions, and a lean connection to call them by."""

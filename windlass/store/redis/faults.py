@@ -1,0 +1,109 @@
+"""What the server's errors mean: the one place where they become ours, as sentences a human can act on.
+
+``StoreUnavailable`` is for what passes by itself or with a failover, so that sending again may help; ``StoreError`` is
+for what somebody has to repair. No sentence may hold a password.
+"""
+
+from __future__ import annotations
+
+import ssl
+
+from windlass.errors import StoreError, StoreUnavailable
+from windlass.store.redis.place import Address, Place
+
+PASSING = {
+    "LOADING": "is still loading its data from disk; wait until it has finished",
+    "READONLY": "is a read-only replica; if a failover is not under way, point the URL at the master",
+    "MASTERDOWN": "is a replica that has lost its master; wait for the failover, or point the URL at the master",
+    "CLUSTERDOWN": "belongs to a cluster that is down; see CLUSTER INFO for the slots that nobody serves",
+    "TRYAGAIN": "is handing our keys to another node of its cluster; wait until it has finished",
+    "ASK": "is handing our keys to another node of its cluster; wait until it has finished",
+    "MOVED": "has handed our keys to another node of its cluster",
+    "BUSY": "is busy with somebody's long script; FUNCTION KILL or SCRIPT KILL ends one that has not written yet",
+    "NOREPLICAS": "has fewer replicas in step than its min-replicas-to-write asks for; bring them back, or lower that",
+    "MISCONF": "refuses writes since it cannot save to disk; see its log, and the space on its disk",
+    "OOM": "has used all the memory its maxmemory allows; raise maxmemory, delete old jobs or shorten what is kept",
+    "EXECABORT": "aborted the call",
+}
+"""By the first word of the error. ASK is not followed, on purpose: while a slot moves, some of the app's keys are here
+and some there, so that a call made on the other node would miss those that have not arrived, and decide wrongly."""
+
+DROPPING = frozenset({"READONLY", "MOVED", "MASTERDOWN"})
+"""Errors that say we talk to the wrong server: the connection is given up, and the right one is looked for."""
+
+SPLIT = "access a non local key"
+"""What a function says that finds half of its keys gone, because their slot is just moving."""
+
+
+def code_of(error: Exception) -> str:
+    """The first word of the server's error."""
+    return str(error).partition(" ")[0]
+
+
+def drops(error: Exception) -> bool:
+    return code_of(error) in DROPPING
+
+
+def is_missing_function(error: Exception) -> bool:
+    """The library is gone (FUNCTION FLUSH, a restart without persistence, a failover): the call cannot have run."""
+    return str(error).startswith("ERR Function not found")
+
+
+def is_loaded_already(error: Exception) -> bool:
+    return "already exists" in str(error)
+
+
+def explain(error: Exception, place: Place, where: str = "") -> StoreError:
+    """An error reply as ours. One of ours (a lost connection) stays what it is."""
+    if isinstance(error, StoreError):
+        return error
+    text, code, where = str(error), code_of(error), where or place.shown
+    if code == "MOVED" and place.kind != "cluster":
+        return StoreError(f"{where} is a node of a cluster that has our keys elsewhere; write redis+cluster:// URLs")
+    if code in PASSING:
+        return StoreUnavailable(f"{where} {PASSING[code]} ({text})")
+    if SPLIT in text:
+        return StoreUnavailable(f"{where} {PASSING['ASK']} ({text})")
+    if code == "NOAUTH":
+        return StoreError(f"{where} asks for a password; write it into the URL, as in redis://user:password@host/0")
+    if code == "WRONGPASS":
+        return StoreError(f"{where} does not accept the user or the password of the URL, or the user is disabled")
+    if code == "NOPERM":
+        return StoreError(f"{where} does not allow this to the user of the URL ({text}); it needs {rights(place)}")
+    return StoreError(f"{where} refused: {text}")
+
+
+def rights(place: Place) -> str:
+    """What an ACL must grant: functions run with the rights of their caller, hence also what they do inside."""
+    user = place.user or "default"
+    return (
+        f"ACL SETUSER {user} ~{place.tag}* &{place.tag}* +@read +@write +@connection +fcall +function|load "
+        "+subscribe +unsubscribe +publish +time +wait +info +config|get"
+        + (" +cluster|slots" if place.kind == "cluster" else "")
+    )
+
+
+def unreachable(where: Address | str, error: Exception) -> StoreError:
+    """A connection that could not be made, or that broke while it was being set up."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        reason = f"its certificate is not accepted ({error.verify_message})"
+        return StoreError(f"cannot trust {where}: {reason}; name the authority that signed it as tls_ca=…")
+    if isinstance(error, TimeoutError):
+        return StoreUnavailable(f"{where} does not answer in time; is it up, and is the way to it open?")
+    reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return StoreUnavailable(f"cannot connect to {where}: {reason}; is the server running there?")
+
+
+def lost(where: str, reason: str) -> StoreUnavailable:
+    return StoreUnavailable(f"the connection to {where} was lost: {reason}; whether the call was done is unknown")
+
+
+def too_few_copies(place: Place, copies: object) -> StoreUnavailable | None:
+    """What WAIT answered, judged: None if as many replicas have the write as the URL asks for."""
+    if isinstance(copies, int) and copies >= place.wait_replicas:
+        return None
+    found = f"{copies} of {place.wait_replicas} replicas have it" if isinstance(copies, int) else f"WAIT: {copies}"
+    return StoreUnavailable(
+        f"{place.shown} did the call, but after {place.wait_timeout:g} s {found}: the job may exist, and would be lost "
+        "if the master died now; bring the replicas back, or lower wait_replicas"
+    )
