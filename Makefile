@@ -3,7 +3,7 @@
 # Variables:  PYTHON=python3.12    the interpreter for .venv (default: the first 3.11+ found)
 #             VENV=.venv           where the environment lives
 #             JOBS=2               test processes (0 runs the tests in one process)
-#             ARGS="-k retry -x"   passed on to pytest, to the demo or to the benchmarks
+#             ARGS="-k retry -x"   passed on to pytest, to the demo, to the benchmarks or to the resolver
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
@@ -15,6 +15,7 @@ PYTHON ?= $(firstword $(foreach p,python3 python3.13 python3.12 python3.11 pytho
 
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.windlass-ready
+SERVERS := $(VENV)/.windlass-servers
 PINS := requirements/dev.txt
 MATRIX := 3.11 3.12 3.13
 
@@ -49,9 +50,18 @@ $(STAMP): $(PINS) pyproject.toml | $(BIN)/python
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --offline -e .
 	@touch $@
 
+# Tried once by itself: a machine that cannot have them must not wait for apt-get at every run. `make servers` tries again.
+$(SERVERS): tests/servers/install.sh | $(BIN)/python
+	@tests/servers/install.sh
+	@touch $@
+
+.PHONY: servers
+servers: ## install redis-server if it is missing (Debian, Ubuntu; starts no service)
+	@tests/servers/install.sh
+
 .PHONY: pins
-pins: $(STAMP) ## resolve requirements/dev.in again and write dev.txt
-	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+pins: $(STAMP) ## resolve requirements/dev.in again and write dev.txt (ARGS=--upgrade for newer versions)
+	$(BIN)/uv pip compile --quiet $(ARGS) --universal --python-version 3.11 --generate-hashes \
 	  --no-header --no-annotate --no-emit-index-url requirements/dev.in -o $(PINS)
 
 # ---- the work --------------------------------------------------------------------------------------------------
@@ -61,7 +71,7 @@ demo: $(STAMP) ## see Windlass work: a short tour in the terminal
 	$(BIN)/python -m examples.demo $(ARGS)
 
 .PHONY: test
-test: $(STAMP) ## run the tests, all but the long ones
+test: $(STAMP) $(SERVERS) ## run the tests, all but the long ones
 	$(BIN)/python -m pytest tests -m "not soak" -n $(JOBS) $(ARGS)
 
 .PHONY: check
@@ -81,7 +91,7 @@ bench: $(STAMP) ## run the benchmarks
 	$(BIN)/python -m benchmarks $(ARGS)
 
 .PHONY: faults
-faults: $(STAMP) ## kill, pause and cut for a long time
+faults: $(STAMP) $(SERVERS) ## kill, pause and cut for a long time
 	$(BIN)/python -m pytest tests -m soak --timeout 3600 $(ARGS)
 
 # Each interpreter gets its own .venv-3.x. A pyenv shim that exists but does not run is tried by pyenv's own list.
@@ -102,7 +112,7 @@ matrix: ## unit and conformance tests on every Python found
 	echo "==> matrix:$$summary"; exit $$failed
 
 .PHONY: matrix-one
-matrix-one: $(STAMP)
+matrix-one: $(STAMP) $(SERVERS)
 	$(BIN)/python -m pytest $(wildcard tests/unit tests/conformance) -m "not soak" -n $(JOBS) $(ARGS)
 
 .PHONY: clean
