@@ -19,6 +19,10 @@ Reply = Any
 """bytes, int, list, dict, None: whatever the server says. An error is a value too: an instance of Exception."""
 
 
+MISSING = object()
+"""What the reader answers when it has no whole reply: False and None are replies."""
+
+
 class Library(NamedTuple):
     """The Redis Functions library that the calls are for. ``code`` begins with ``#!lua name=…``, the same name."""
 
@@ -43,7 +47,7 @@ class Calls:
         if place.wait_replicas:
             self._wait = pack((b"WAIT", place.wait_replicas, round(place.wait_timeout * 1000)))
 
-    def request(self, function: bytes, args: tuple[bytes, ...], durable: bool) -> Request:
+    def request(self, function: bytes, args: tuple[Word, ...], durable: bool) -> Request:
         """One call; ``durable`` adds the wait for replicas, where the URL asks for one."""
         packed = pack((b"FCALL", function, b"1", self.key, *args))
         if durable and self._wait:

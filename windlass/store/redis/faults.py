@@ -89,7 +89,8 @@ def unreachable(where: Address | str, error: Exception) -> StoreError:
         reason = f"its certificate is not accepted ({error.verify_message})"
         return StoreError(f"cannot trust {where}: {reason}; name the authority that signed it as tls_ca=…")
     if isinstance(error, TimeoutError):
-        return StoreUnavailable(f"{where} does not answer in time; is it up, and is the way to it open?")
+        hints = "is it up, is the way to it open, and does the URL say rediss:// if and only if it speaks TLS?"
+        return StoreUnavailable(f"{where} does not answer in time; {hints}")
     reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return StoreUnavailable(f"cannot connect to {where}: {reason}; is the server running there?")
 

@@ -68,7 +68,7 @@ class Link:
             await asyncio.wait(tasks)
         await asyncio.sleep(0)  # the loop lets go of the socket in its next turn
 
-    async def call(self, function: bytes, *args: bytes, durable: bool = False) -> Any:
+    async def call(self, function: bytes, *args: Word, durable: bool = False) -> Any:
         """Call a function of the library; its reply. Several calls may be under way.
 
         ``durable``: the call counts as done only when as many replicas have its writes as the URL asks for.
@@ -253,9 +253,8 @@ class Link:
                 replies = await stream.ask(step.request)
         except TimeoutError as error:
             raise faults.unreachable(stream.where, error) from error
-        for reply in replies:
-            if isinstance(reply, StoreUnavailable):
-                raise reply
+        if stream.lost:
+            raise faults.unreachable(stream.where, ConnectionResetError(stream.reason))
         return replies
 
     # -- called by the stream

@@ -43,6 +43,7 @@ OPTIONS = ("prefix", "db", "wait_replicas", *TIME_OPTIONS, *TLS_OPTIONS, *SENTIN
 
 TRUTH = {"true": True, "yes": True, "1": True, "on": True, "false": False, "no": False, "0": False, "off": False}
 PREFIX_MAX = 64
+TIMEOUT, WAIT_TIMEOUT = 5.0, 1.0
 SLOTS = 16_384
 
 
@@ -81,11 +82,11 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     sentinel_user: str = ""
     sentinel_password: str = ""
     tls: Tls | None = None
-    timeout: float = 5.0
+    timeout: float = TIMEOUT
     connect_timeout: float = 3.0
     keepalive: float = 5.0
     wait_replicas: int = 0
-    wait_timeout: float = 1.0
+    wait_timeout: float = WAIT_TIMEOUT
 
     @property
     def tag(self) -> str:
@@ -248,7 +249,7 @@ def _whole(name: str, text: str, most: int) -> int:
 
 def _times(options: Mapping[str, str]) -> dict[str, float]:
     times = {name: _seconds(name, options[name]) for name in TIME_OPTIONS if name in options}
-    timeout, wait = times.get("timeout", 5.0), times.get("wait_timeout", 1.0)
+    timeout, wait = times.get("timeout", TIMEOUT), times.get("wait_timeout", WAIT_TIMEOUT)
     if wait >= timeout and "wait_replicas" in options:
         # The replies to later calls come behind that of WAIT: it would take the connection down with it.
         raise ConfigError(f"wait_timeout ({wait:g} s) must be shorter than timeout ({timeout:g} s)")

@@ -20,6 +20,10 @@ PAUSE = 0.1
 """Seconds between two rounds of asking everybody: a failover takes some."""
 
 
+LEAST = 0.001
+"""Seconds. No time at all would mean to a socket not to wait, which is another thing than to be late."""
+
+
 class Dial(NamedTuple):
     address: Address
     seconds: float
@@ -63,13 +67,13 @@ class Route:
             self._prefer(Address(host.strip("[]"), int(port)))
 
     def _left(self) -> float:
-        return max(0.0, self._until - self._clock())
+        return max(LEAST, self._until - self._clock())
 
     def _share(self) -> float:
         """A node that does not answer may use up half of the time that is left, for the sake of the others."""
         if self._place.kind == "single":
             return self._left()
-        return min(self._place.connect_timeout, self._left() / 2)
+        return min(self._place.connect_timeout, max(LEAST, self._left() / 2))
 
     def _enter(self, address: Address, channels: Sequence[bytes]) -> Steps:
         yield Dial(address, self._share())

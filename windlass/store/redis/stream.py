@@ -16,11 +16,10 @@ from typing import Any, cast
 import hiredis
 
 from windlass.store.redis import faults
-from windlass.store.redis.commands import Reply, Request, pack
+from windlass.store.redis.commands import MISSING, Reply, Request, pack
 
 log = logging.getLogger("windlass.redis")
 
-MISSING = object()
 PING = pack((b"PING",))
 ORDERLY = frozenset({b"subscribe", b"unsubscribe"})
 """Messages that are the replies to commands of ours, and come in their turn."""
@@ -44,6 +43,7 @@ class Stream(asyncio.Protocol):
         self._heard = 0.0
         self._room: asyncio.Future[None] | None = None
         self.lost = False
+        self.reason = ""
 
     @property
     def full(self) -> bool:
@@ -71,7 +71,7 @@ class Stream(asyncio.Protocol):
     def _expect(self) -> asyncio.Future[Reply]:
         future: asyncio.Future[Reply] = self._loop.create_future()
         if self._transport is None:
-            future.set_result(faults.lost(self.where, "it was closed"))
+            future.set_result(faults.lost(self.where, self.reason))
             return future
         now = self._loop.time()
         self._pending.append((now, future))
@@ -91,7 +91,7 @@ class Stream(asyncio.Protocol):
         """Give the connection up: who waits is told at once, and nothing more is sent or heard."""
         if self.lost:
             return
-        self.lost = True
+        self.lost, self.reason = True, reason
         self._stop_timers()
         if self._transport is not None:
             self._transport.abort()
