@@ -11,13 +11,16 @@ import sys
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from types import ModuleType
 from typing import Any
 
+from benchmarks.apps import settings
 from benchmarks.apps.loop import fastest_loop
 
 Answer = dict[str, Any]
 WARM_UP = 20
+TICK = 0.01
 
 
 def _rate(count: int, started: float) -> Answer:
@@ -28,9 +31,15 @@ def _batches(count: int, size: int) -> list[range]:
     return [range(start, min(start + size, count)) for start in range(0, count, size)]
 
 
-def _run(main: Callable[[], Coroutine[Any, Any, Answer]]) -> Answer:
+def _run(app: ModuleType, main: Callable[[], Coroutine[Any, Any, Answer]]) -> Answer:
+    """Runs a coroutine within the app's session, where it has one to open and close."""
+
+    async def within() -> Answer:
+        async with app.session() if hasattr(app, "session") else nullcontext():
+            return await main()
+
     with asyncio.Runner(loop_factory=fastest_loop()) as runner:
-        return runner.run(main())
+        return runner.run(within())
 
 
 def enqueue(app: ModuleType, count: int) -> Answer:
@@ -54,7 +63,7 @@ def enqueue_await(app: ModuleType, count: int) -> Answer:
             await app.aenqueue(value)
         return _rate(count, started)
 
-    return _run(main)
+    return _run(app, main)
 
 
 def gather(app: ModuleType, count: int, width: int) -> Answer:
@@ -67,7 +76,7 @@ def gather(app: ModuleType, count: int, width: int) -> Answer:
             await asyncio.gather(*[app.aenqueue(value) for value in batch])
         return _rate(count, started)
 
-    return _run(main)
+    return _run(app, main)
 
 
 def threads(app: ModuleType, count: int, width: int) -> Answer:
@@ -86,32 +95,81 @@ def threads(app: ModuleType, count: int, width: int) -> Answer:
 
 def bulk(app: ModuleType, count: int, size: int) -> Answer:
     """Batches of `size` where the system has them, else one by one."""
-    if not hasattr(app, "aenqueue_many"):
+    if not hasattr(app, "aenqueue_many") and not hasattr(app, "enqueue_many"):
         return enqueue(app, count)
 
     async def main() -> Answer:
-        await app.aenqueue_many(range(WARM_UP))
+        put = _putter(app)
+        await put(range(WARM_UP))
         started = time.perf_counter()
         for batch in _batches(count, size):
-            await app.aenqueue_many(batch)
+            await put(batch)
         return _rate(count, started)
 
-    return _run(main)
+    return _run(app, main)
+
+
+def _putter(app: ModuleType) -> Callable[[range], Coroutine[Any, Any, None]]:
+    """The fastest way a system has to take some jobs at once."""
+    if hasattr(app, "aenqueue_many"):
+        found: Callable[[range], Coroutine[Any, Any, None]] = app.aenqueue_many
+        return found
+
+    async def together(values: range) -> None:
+        for batch in [values[start : start + 100] for start in range(0, len(values), 100)]:
+            await asyncio.gather(*[app.aenqueue(value) for value in batch])
+
+    async def many(values: range) -> None:
+        app.enqueue_many(values)
+
+    async def one_by_one(values: range) -> None:
+        for value in values:
+            app.enqueue(value)
+
+    if hasattr(app, "aenqueue"):
+        return together
+    return many if hasattr(app, "enqueue_many") else one_by_one
 
 
 def fill(app: ModuleType, count: int) -> Answer:
     """Makes a backlog by the fastest way there is; not timed."""
-    if hasattr(app, "aenqueue_many"):
 
-        async def main() -> Answer:
-            for batch in _batches(count, 1000):
-                await app.aenqueue_many(batch)
-            return {}
+    async def main() -> Answer:
+        put = _putter(app)
+        for batch in _batches(count, 1000):
+            await put(batch)
+        return {}
 
-        return _run(main)
-    for value in range(count):
-        app.enqueue(value)
-    return {}
+    return _run(app, main)
+
+
+def fill_scheduled(app: ModuleType, count: int) -> Answer:
+    """Makes jobs that are due in a day; not timed."""
+
+    async def main() -> Answer:
+        for batch in _batches(count, 1000):
+            await app.aschedule_many(batch)
+        return {}
+
+    return _run(app, main)
+
+
+def load(app: ModuleType, rate: float) -> Answer:
+    """Enqueues at an even pace until a file says stop, and tells what pace was kept."""
+    stop = settings.read().directory / "stop"
+
+    async def main() -> Answer:
+        put, sent = _putter(app), 0
+        started = time.perf_counter()
+        while not stop.exists():
+            due = int((time.perf_counter() - started) * rate)
+            if due > sent:
+                await put(range(sent, due))
+                sent = due
+            await asyncio.sleep(TICK)
+        return {"sent": sent, "rate": sent / (time.perf_counter() - started)}
+
+    return _run(app, main)
 
 
 def latency(app: ModuleType, samples: int) -> Answer:
@@ -139,11 +197,17 @@ def latency_await(app: ModuleType, samples: int) -> Answer:
             times.append(time.perf_counter() - started)
         return {"seconds": times}
 
-    return _run(main)
+    return _run(app, main)
 
 
 def pending(app: ModuleType) -> Answer:
     """How many jobs still wait."""
+    if hasattr(app, "apending"):
+
+        async def main() -> Answer:
+            return {"pending": await app.apending()}
+
+        return _run(app, main)
     return {"pending": app.pending()}
 
 
@@ -161,6 +225,8 @@ OPERATIONS: dict[str, Callable[..., Answer]] = {
         threads,
         bulk,
         fill,
+        fill_scheduled,
+        load,
         latency,
         latency_await,
         pending,

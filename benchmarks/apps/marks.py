@@ -34,15 +34,17 @@ def create(path: Path) -> None:
     path.write_bytes(b"\0" * _SIZE)
 
 
-def mark() -> None:
-    """Records one executed job."""
+def mark(started_ns: int = 0) -> None:
+    """Records one executed job; `started_ns` is for jobs that take time."""
     try:
         view, base = _local.slot
     except AttributeError:
         view, base = _local.slot = _claim()
     now = time.monotonic_ns()
     if not view[base]:
-        view[base + 1] = now
+        view[base + 1] = started_ns or now
+    elif started_ns and started_ns < view[base + 1]:
+        view[base + 1] = started_ns
     view[base] += 1
     view[base + 2] = now
 
@@ -78,6 +80,11 @@ class Reader:
         with open(path, "r+b") as file:
             self._map = mmap.mmap(file.fileno(), _SIZE)
         self._view = memoryview(self._map).cast("Q")
+
+    def reserve(self) -> int:
+        """A slot for a process that cannot take the lock; only before any process of the trial runs."""
+        self._view[0] += 1
+        return int(self._view[0])
 
     def totals(self) -> Totals:
         """The sum of all slots claimed so far."""

@@ -14,6 +14,9 @@ class Settings:
     results: bool
     store: str
     kind: str
+    url: str
+    work: str
+    concurrency: int
 
     @property
     def full(self) -> bool:
@@ -29,4 +32,7 @@ def read() -> Settings:
         results=os.environ.get("BENCH_RESULTS", "1") == "1",
         store=os.environ.get("BENCH_STORE", ""),
         kind=os.environ.get("BENCH_KIND", ""),
+        url=os.environ.get("BENCH_URL", ""),
+        work=os.environ.get("BENCH_WORK", "noop"),
+        concurrency=int(os.environ.get("BENCH_CONCURRENCY") or 0) or 100,
     )

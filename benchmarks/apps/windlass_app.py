@@ -1,4 +1,7 @@
-"""Windlass on SQLite. BENCH_KIND chooses the task: `async` (a coroutine) or `thread` (a plain function)."""
+"""Windlass on SQLite, or on the server that BENCH_URL names.
+
+BENCH_KIND chooses the task: `async` (a coroutine), `thread` (a plain function) or `process` (one in a child process).
+"""
 
 from collections.abc import Iterable
 from importlib.metadata import version
@@ -6,28 +9,24 @@ from typing import Any
 
 import apsw
 
-from benchmarks.apps import settings
-from benchmarks.apps.marks import mark
+from benchmarks.apps import settings, work
 from windlass import Windlass
 
 _s = settings.read()
 _durability = "full" if _s.full else "normal"
-app = Windlass("bench", f"sqlite:///{_s.directory}/windlass.db?durability={_durability}")
+app = Windlass("bench", _s.url or f"sqlite:///{_s.directory}/windlass.db?durability={_durability}")
 
 
-@app.task(name="noop", result=_s.results)
-async def noop_async(value: int) -> int:
-    mark()
-    return value
+def _declare() -> Any:
+    """One task per trial, named by its kind, so that a worker of another kind leaves its jobs alone."""
+    if _s.kind == "process":
+        return app.task(name="noop_process", result=_s.results, runs_in="process")(work.PLAIN[_s.work])
+    if _s.kind == "thread":
+        return app.task(name="noop_thread", result=_s.results)(work.PLAIN[_s.work])
+    return app.task(name="noop", result=_s.results)(work.COROUTINES[_s.work])
 
 
-@app.task(name="noop_thread", result=_s.results)
-def noop_thread(value: int) -> int:
-    mark()
-    return value
-
-
-_task = noop_thread if _s.kind == "thread" else noop_async
+_task = _declare()
 
 
 def enqueue(value: int) -> Any:
@@ -42,14 +41,17 @@ async def aenqueue_many(values: Iterable[int]) -> None:
     await app.enqueue_many([_task.s(value) for value in values])
 
 
+async def aschedule_many(values: Iterable[int]) -> None:
+    later = _task.options(delay="1d")
+    await app.enqueue_many([later.s(value) for value in values])
+
+
 def call(value: int) -> None:
-    if _task.delay(value).get(timeout=30) != value:
-        raise AssertionError("wrong result")
+    work.check(_task.delay(value).get(timeout=30), value)
 
 
 async def acall(value: int) -> None:
-    if await (await _task.enqueue(value)) != value:
-        raise AssertionError("wrong result")
+    work.check(await (await _task.enqueue(value)), value)
 
 
 def pending() -> int:
@@ -58,4 +60,6 @@ def pending() -> int:
 
 
 def versions() -> dict[str, str]:
+    if _s.url:
+        return {"windlass": version("windlass"), "hiredis": version("hiredis")}
     return {"windlass": version("windlass"), "sqlite": apsw.sqlite_lib_version()}

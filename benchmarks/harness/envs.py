@@ -1,4 +1,4 @@
-"""One virtual environment per peer, made once and reused until its pins change."""
+"""One environment per peer, made once and reused until its pins change: a virtual one, or a folder of Node modules."""
 
 import shutil
 import subprocess
@@ -16,35 +16,78 @@ class Unavailable(Exception):
 
 @dataclass(frozen=True)
 class Environment:
-    """Where a peer's interpreter and scripts are."""
+    """Where a peer's interpreter and scripts are; `modules` are those of Node."""
 
-    python: Path
+    program: Path
+    modules: Path | None = None
 
     @property
-    def bin(self) -> Path:
-        """The folder of scripts."""
-        return self.python.parent
+    def places(self) -> dict[str, str]:
+        """What a command may name in braces."""
+        program = str(self.program)
+        return {"python": program, "node": program, "bin": str(self.program.parent), "apps": str(paths.APPS)}
+
+    def client(self, app: str) -> list[str]:
+        """The command that runs one operation of a peer's client."""
+        if self.modules:
+            return [str(self.program), str(paths.APPS / f"{app}.cjs")]
+        return [str(self.program), "-m", "benchmarks.apps.client", app]
+
+    def variables(self) -> dict[str, str]:
+        """What its processes need to find their modules."""
+        return {"NODE_PATH": str(self.modules)} if self.modules else {"PYTHONPATH": str(paths.REPOSITORY)}
 
 
 def prepare(peer: Peer) -> Environment:
     """The peer's environment, created if need be. Windlass runs in the one that runs the benchmarks."""
-    pins = paths.REQUIREMENTS / f"{peer.name}.txt"
+    if peer.runtime == "node":
+        return _node(peer)
+    pins = paths.REQUIREMENTS / f"{peer.pins or peer.name}.txt"
     if not pins.exists():
         here = Environment(Path(sys.executable))
         _probe(here)
         return here
-    folder = paths.ENVIRONMENTS / f"{peer.name}-{sys.version_info.major}.{sys.version_info.minor}"
-    environment = Environment(folder / "bin" / "python")
-    stamp = folder / "pins.txt"
-    if not stamp.exists() or stamp.read_text() != pins.read_text():
-        shutil.rmtree(folder, ignore_errors=True)
+    folder = paths.ENVIRONMENTS / f"{pins.stem}-{sys.version_info.major}.{sys.version_info.minor}"
+    if not _current(folder, pins):
         _create(folder, pins)
-        stamp.write_text(pins.read_text())
-    return environment
+        _stamp(folder, pins)
+    return Environment(folder / "bin" / "python")
+
+
+def _node(peer: Peer) -> Environment:
+    """Node modules from a package.json with exact versions; no lock file, since that would record addresses."""
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if not node or not npm:
+        raise Unavailable("needs Node: no node or no npm on the PATH")
+    pins = paths.REQUIREMENTS / peer.pins / "package.json"
+    folder = paths.ENVIRONMENTS / peer.pins
+    if not _current(folder, pins):
+        folder.mkdir(parents=True)
+        shutil.copy(pins, folder)
+        quiet = ["--no-package-lock", "--no-audit", "--no-fund", "--loglevel", "error"]
+        reason = _run([[npm, "install", "--prefix", str(folder), *quiet]])
+        if reason is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise Unavailable(f"not installed: {reason}")
+        _stamp(folder, pins)
+    return Environment(Path(node), folder / "node_modules")
+
+
+def _current(folder: Path, pins: Path) -> bool:
+    """Whether the folder was made from these pins; if not, it is removed."""
+    stamp = folder / "pins.txt"
+    if stamp.exists() and stamp.read_text() == pins.read_text():
+        return True
+    shutil.rmtree(folder, ignore_errors=True)
+    return False
+
+
+def _stamp(folder: Path, pins: Path) -> None:
+    (folder / "pins.txt").write_text(pins.read_text())
 
 
 def _probe(environment: Environment) -> None:
-    command = [str(environment.python), "-c", "import windlass.app"]
+    command = [str(environment.program), "-c", "import windlass.app"]
     answer = subprocess.run(command, capture_output=True, text=True, cwd=paths.REPOSITORY, check=False)
     if answer.returncode:
         raise Unavailable(_last_line(answer.stderr))

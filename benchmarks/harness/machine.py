@@ -3,6 +3,7 @@
 import os
 import platform
 import sqlite3
+import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -36,3 +37,10 @@ def _cpu_model() -> str:
 def _memory() -> str:
     kilobytes = _line("/proc/meminfo", "MemTotal").removesuffix(" kB")
     return f"{int(kilobytes) / 1024 / 1024:.0f} GB" if kilobytes else "unknown"
+
+
+def server(binary: str) -> str:
+    """The name and version of a server program."""
+    answer = subprocess.run([binary, "--version"], capture_output=True, text=True, check=False).stdout
+    name = "Valkey" if answer.startswith("Valkey") else "Redis"
+    return f"{name} {next((word[2:] for word in answer.split() if word.startswith('v=')), 'unknown')}"

@@ -1,11 +1,15 @@
-"""How much is measured: the sizes of a full and of a quick run."""
+"""How much is measured: the sizes of a full and of a quick run, by engine."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Numbers of rounds, jobs and samples. A peer marked slow gets its share of the jobs, never under 100."""
+    """Numbers of rounds, jobs and samples.
+
+    With `shares` a peer marked slow gets its share of the jobs, never under 100; without, all get the same number.
+    `without` names scenarios that are left out.
+    """
 
     rounds: int = 5
     minor_rounds: int = 3
@@ -22,6 +26,14 @@ class Plan:
     peer_growth: tuple[int, ...] = (10_000, 100_000)
     growth_rounds: int = 3
     inprocess: int = 100_000
+    shares: bool = True
+    without: tuple[str, ...] = ()
+    calibrate: int = 5_000
+    naps: int = 5_000
+    cpu: int = 1_000
+    many: int = 1_000_000
+    peer_many: int = 20_000
+    space: int = 20_000
     drains: tuple[tuple[str, bool], ...] = (
         ("full", True),
         ("full", False),
@@ -47,6 +59,30 @@ QUICK = Plan(
     growth_rounds=1,
     inprocess=30_000,
     drains=(("full", True), ("relaxed", False)),
+)
+# On a server all get the same number of jobs in a full run. Neither plan is tuned to a target: the quick one leaves
+# out what takes long and says little more.
+REDIS_FULL = Plan(shares=False, minor_rounds=2, enqueue=10_000)
+REDIS_QUICK = Plan(
+    rounds=2,
+    minor_rounds=1,
+    scout=False,
+    without=("drain:2:no-results", "growth:scheduled"),
+    enqueue=3_000,
+    concurrent=6_000,
+    bulk=20_000,
+    drain=10_000,
+    latency=100,
+    startup=1,
+    idle_seconds=1.0,
+    growth=(10_000, 100_000),
+    peer_growth=(10_000,),
+    growth_rounds=1,
+    calibrate=2_000,
+    naps=2_000,
+    cpu=200,
+    many=100_000,
+    peer_many=2_000,
 )
 
 

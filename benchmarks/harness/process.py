@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 from benchmarks.apps import marks
 from benchmarks.harness import paths
 from benchmarks.harness.envs import Environment
+from benchmarks.harness.space import Space
 from benchmarks.peers.model import Contender
 
 
@@ -30,32 +31,24 @@ class Usage:
     cpu_seconds: float
 
 
-def variables(contender: Contender, space: Path, **changes: str) -> dict[str, str]:
+def variables(environment: Environment, contender: Contender, space: Space, **changes: str) -> dict[str, str]:
     """The environment variables of one process of a trial."""
-    return {
-        **os.environ,
-        **contender.variables(),
-        "BENCH_DIR": str(space / "data"),
-        "BENCH_MARKS": str(space / "marks"),
-        "PYTHONPATH": str(paths.REPOSITORY),
-        "PYTHONDONTWRITEBYTECODE": "",
-        **changes,
-    }
+    own = {**contender.variables(), **space.variables(), **environment.variables()}
+    return {**os.environ, **own, "PYTHONDONTWRITEBYTECODE": "", **changes}
 
 
 def ask(
     environment: Environment,
     contender: Contender,
-    space: Path,
+    space: Space,
     operation: str,
-    arguments: Mapping[str, int],
+    arguments: Mapping[str, float],
     timeout: float = 600,
     **changes: str,
 ) -> dict[str, Any]:
-    """One operation of `benchmarks.apps.client`, and its answer."""
-    module = ["-m", "benchmarks.apps.client", contender.peer.app]
-    command = [str(environment.python), *module, operation, json.dumps(dict(arguments))]
-    return answer_of(command, variables(contender, space, **changes), timeout)
+    """One operation of the contender's client, and its answer."""
+    command = [*environment.client(contender.peer.app), operation, json.dumps(dict(arguments))]
+    return answer_of(command, variables(environment, contender, space, **changes), timeout)
 
 
 def answer_of(command: list[str], env: dict[str, str], timeout: float) -> dict[str, Any]:
@@ -82,17 +75,23 @@ def answer_of(command: list[str], env: dict[str, str], timeout: float) -> dict[s
 class Worker:
     """A contender's worker: one session of processes per copy, stopped as a whole."""
 
-    def __init__(self, environment: Environment, contender: Contender, space: Path) -> None:
-        places = {"python": str(environment.python), "bin": str(environment.bin)}
-        command = [part.format(**places) for part in contender.peer.command]
+    def __init__(self, environment: Environment, contender: Contender, space: Space) -> None:
+        command = [part.format(**environment.places, **space.variables()) for part in contender.peer.command]
         command += contender.pool.arguments
-        self._log = space / "worker.log"
-        self.reader = marks.Reader(space / "marks")
+        self._log = space.path / "worker.log"
+        self.reader = marks.Reader(space.marks)
         self.started_ns = time.monotonic_ns()
         self._processes: list[subprocess.Popen[bytes]] = []
-        env = variables(contender, space)
+        env = variables(environment, contender, space)
         for _ in range(contender.pool.copies):
+            if environment.modules:
+                env = {**env, "BENCH_SLOT": str(self.reader.reserve())}
             self._processes.append(_start(command, env, self._log))
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes that were started, without their children."""
+        return [process.pid for process in self._processes]
 
     def __enter__(self) -> "Worker":
         return self
@@ -101,8 +100,8 @@ class Worker:
         self.stop()
         self.reader.close()
 
-    def wait_for(self, count: int, stall: float = 30) -> marks.Totals:
-        """Waits until `count` jobs ran; gives up when none ran for `stall` seconds."""
+    def wait_for(self, count: int, stall: float = 30, watch: Callable[[], object] | None = None) -> marks.Totals:
+        """Waits until `count` jobs ran, calling `watch` meanwhile; gives up when none ran for `stall` seconds."""
         seen, moved = -1, time.monotonic()
         while True:
             totals = self.reader.totals()
@@ -114,6 +113,8 @@ class Worker:
                 raise Failure(f"stalled at {seen} of {count} jobs: {self._last_words()}")
             elif all(process.poll() is not None for process in self._processes):
                 raise Failure(f"worker ended at {seen} of {count} jobs: {self._last_words()}")
+            if watch:
+                watch()
             time.sleep(0.02)
 
     def usage(self) -> Usage:

@@ -23,6 +23,7 @@ class Sample:
     bare: bool
     round: int
     metrics: dict[str, float]
+    runtime: str = "python"
 
 
 @dataclass
@@ -91,8 +92,9 @@ class Runner:
         except Failure as failure:
             self._fail(scenario, contender, failure)
             return False
-        sample = Sample(scenario.name, contender.name, contender.setting, contender.peer.bare, number, metrics)
-        self.record.samples.append(sample)
+        peer = contender.peer
+        about = (scenario.name, contender.name, contender.setting, peer.bare)
+        self.record.samples.append(Sample(*about, number, metrics, peer.runtime))
         figures = "  ".join(f"{name} {value:,.2f}" for name, value in metrics.items())
         self._say(f"  {number + 1}  {contender.name:24} {contender.setting:32} {figures}")
         return True

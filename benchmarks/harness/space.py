@@ -1,66 +1,52 @@
-"""Scratch folders and backlogs. A backlog is filled once, kept as a template and copied for every trial of it."""
+"""The scratch folder of one trial, with a server where the contender needs one."""
 
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.apps import marks
 from benchmarks.harness import paths
-from benchmarks.harness.envs import Environment
-from benchmarks.harness.process import ask
+from benchmarks.harness.server import Server, running
 from benchmarks.peers.model import Contender
 
 
+@dataclass(frozen=True)
+class Space:
+    """Where a trial keeps its data: a folder with `data/` and a file of marks, and a server or none."""
+
+    path: Path
+    server: Server | None = None
+
+    @property
+    def data(self) -> Path:
+        """What an embedded store writes to."""
+        return self.path / "data"
+
+    @property
+    def marks(self) -> Path:
+        """The shared file in which jobs are counted."""
+        return self.path / "marks"
+
+    def variables(self) -> dict[str, str]:
+        """What an app module is told of it."""
+        url = self.server.url if self.server else ""
+        return {"BENCH_DIR": str(self.data), "BENCH_MARKS": str(self.marks), "BENCH_URL": url}
+
+
 @contextmanager
-def fresh() -> Iterator[Path]:
-    """An empty folder with `data/` and a file of marks, gone afterwards."""
-    space = paths.WORK / "trial"
-    shutil.rmtree(space, ignore_errors=True)
-    (space / "data").mkdir(parents=True)
-    marks.create(space / "marks")
+def fresh(contender: Contender, dump: Path | None = None) -> Iterator[Space]:
+    """An empty space, gone afterwards; `dump` is what its server starts with."""
+    path = paths.WORK / "trial"
+    shutil.rmtree(path, ignore_errors=True)
+    (path / "data").mkdir(parents=True)
+    marks.create(path / "marks")
     try:
-        yield space
+        if contender.store.server:
+            with running(path / "server", dump) as started:
+                yield Space(path, started)
+        else:
+            yield Space(path)
     finally:
-        shutil.rmtree(space, ignore_errors=True)
-
-
-@contextmanager
-def with_backlog(environment: Environment, contender: Contender, count: int) -> Iterator[Path]:
-    """A folder whose store holds `count` ready jobs, written out to the disk before the trial starts."""
-    template = _template(environment, contender, count)
-    with fresh() as space:
-        shutil.rmtree(space / "data")
-        shutil.copytree(template / "data", space / "data")
-        _sync(space / "data")
-        yield space
-
-
-def _template(environment: Environment, contender: Contender, count: int) -> Path:
-    variables = contender.variables()
-    parts = [contender.peer.name, contender.store.label, str(count)]
-    parts += [variables[name] for name in contender.peer.fill_depends]
-    folder = paths.WORK / "backlogs" / "-".join(parts)
-    if not (folder / "full").exists():
-        shutil.rmtree(folder, ignore_errors=True)
-        (folder / "data").mkdir(parents=True)
-        marks.create(folder / "marks")
-        # Filled at the fast setting: durability is a property of the connection, not of the file.
-        ask(environment, contender, folder, "fill", {"count": count}, BENCH_DURABILITY="relaxed")
-        (folder / "full").touch()
-    return folder
-
-
-def forget_backlogs() -> None:
-    """Removes all templates, so that no run measures a file another version wrote."""
-    shutil.rmtree(paths.WORK, ignore_errors=True)
-
-
-def _sync(folder: Path) -> None:
-    """Flushes the copies; else the first sync of the trial would pay for them."""
-    for path in folder.rglob("*"):
-        if path.is_file():
-            handle = os.open(path, os.O_RDONLY)
-            os.fsync(handle)
-            os.close(handle)
+        shutil.rmtree(path, ignore_errors=True)

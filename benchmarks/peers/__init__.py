@@ -1,10 +1,10 @@
 """Which job systems are measured, and in which configurations. Describes; starts nothing and imports no peer."""
 
-from benchmarks.peers import bare, celery, dbos, django, huey, windlass
+from benchmarks.peers import bare, celery, dbos, django, huey, on_redis, windlass
 from benchmarks.peers.model import Peer
 
 WINDLASS = windlass.PEER
-ALL: tuple[Peer, ...] = (
+SQLITE: tuple[Peer, ...] = (
     windlass.PEER,
     huey.PEER,
     celery.PEER,
@@ -13,4 +13,4 @@ ALL: tuple[Peer, ...] = (
     bare.LITEQUEUE,
     bare.PERSIST_QUEUE,
 )
-BY_NAME = {peer.name: peer for peer in ALL}
+REDIS: tuple[Peer, ...] = on_redis.ALL

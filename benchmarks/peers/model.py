@@ -8,11 +8,12 @@ BOTH = frozenset({"full", "relaxed"})
 
 @dataclass(frozen=True)
 class Store:
-    """One way a peer keeps its jobs, and the durabilities it can be set to."""
+    """One way a peer keeps its jobs, the durabilities it can be set to, and the server it needs, if any."""
 
     label: str
     durabilities: frozenset[str] = BOTH
     preset: bool = True
+    server: str = ""
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,9 @@ class Pool:
     """One way to run a peer's worker.
 
     `preset` is the fastest found so far, measured when no scouting is wanted; `quiet` is the one for questions about
-    an idle worker, where the number of workers only costs.
+    an idle worker, where the number of workers only costs. `roles` are the other questions it answers: `io` (many
+    sleeping jobs at once), `nap` (plain functions in threads), `cpu` (work for two processors). `concurrency` is for
+    peers whose own settings say how many jobs run at once, not their command line.
     """
 
     label: str
@@ -30,11 +33,16 @@ class Pool:
     kind: str = ""
     preset: bool = False
     quiet: bool = False
+    roles: frozenset[str] = frozenset()
+    concurrency: int = 0
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A job system. `slow` divides the number of jobs, `major` peers take part in every round."""
+    """A job system. `slow` divides the number of jobs, `major` peers take part in every round.
+
+    `pins` names its file of requirements, `runtime` the language it runs in, `bulk` whether it takes many jobs at once.
+    """
 
     name: str
     app: str
@@ -48,11 +56,14 @@ class Peer:
     clients: tuple[str, ...] = ("sync",)
     widths: tuple[int, ...] = (1, 8)
     fill_depends: tuple[str, ...] = ()
+    pins: str = ""
+    runtime: str = "python"
+    bulk: bool = False
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A peer in one exact configuration, as a scenario measures it."""
+    """A peer in one exact configuration, as a scenario measures it. `work` is what its jobs do."""
 
     name: str
     peer: Peer
@@ -62,6 +73,7 @@ class Contender:
     results: bool = True
     client: str = "sync"
     size: int = 0
+    work: str = "noop"
 
     @property
     def setting(self) -> str:
@@ -76,6 +88,8 @@ class Contender:
             "BENCH_RESULTS": "1" if self.results else "0",
             "BENCH_STORE": self.store.label,
             "BENCH_KIND": self.pool.kind,
+            "BENCH_WORK": self.work,
+            "BENCH_CONCURRENCY": str(self.pool.concurrency),
         }
 
 

@@ -2,23 +2,24 @@
 
 from typing import Any
 
-from benchmarks.harness.plan import FULL, QUICK
+from benchmarks import engines
 from benchmarks.report import svg
 from benchmarks.report.stats import Samples
-from benchmarks.scenarios import build
 from benchmarks.scenarios.base import Scenario
 
 BARS = {
     "enqueue": ("enqueue", "concurrent", "bulk"),
     "drain": ("drain",),
     "latency": ("latency",),
+    "workloads": ("io", "threads", "cpu"),
+    "footprint": ("startup", "memory", "space"),
 }
 
 
 def draw(run: dict[str, Any]) -> dict[str, str]:
     """Drawings by name, only those the run has samples for."""
     samples = Samples(run)
-    scenarios = [one for one in build(QUICK if run["quick"] else FULL) if samples.contenders(one.name)]
+    scenarios = engines.of(run).measured(run, samples.contenders)
     made = {}
     for name, families in BARS.items():
         groups = [
@@ -29,8 +30,9 @@ def draw(run: dict[str, Any]) -> dict[str, str]:
         ]
         if groups:
             made[name] = svg.bars(groups)
-    if samples.contenders("growth"):
-        made["growth"] = svg.lines("jobs/s drained, by the number of jobs waiting", _growth(samples))
+    for one in scenarios:
+        if one.family == "growth":
+            made[one.name.replace(":", "-")] = svg.lines(f"{one.title}, jobs/s", _growth(samples, one.name))
     return made
 
 
@@ -43,11 +45,11 @@ def _bars(samples: Samples, scenario: Scenario, metric: str) -> list[svg.Bar]:
     return found
 
 
-def _growth(samples: Samples) -> list[tuple[str, list[tuple[float, float]]]]:
+def _growth(samples: Samples, scenario: str) -> list[tuple[str, list[tuple[float, float]]]]:
     curves: dict[str, list[tuple[float, float]]] = {}
-    for contender in samples.contenders("growth"):
+    for contender in samples.contenders(scenario):
         name, _, size = contender.partition(" @ ")
-        value = samples.value("growth", contender, "rate")
+        value = samples.value(scenario, contender, "rate")
         if value:
             curves.setdefault(name, []).append((float(size.replace(",", "")), value.median))
     return [(name, sorted(curve)) for name, curve in curves.items()]

@@ -1,39 +1,43 @@
 """The report as Markdown: the machine, the ratios against their targets, then every contender of every scenario."""
 
+import os
+from pathlib import Path
 from typing import Any
 
-from benchmarks.harness.plan import FULL, QUICK
+from benchmarks import engines
+from benchmarks.engines import Engine
 from benchmarks.report.stats import Samples, Spread
-from benchmarks.report.targets import TARGETS, Target
-from benchmarks.scenarios import build
+from benchmarks.report.targets import BEST_PYTHON, Target
 from benchmarks.scenarios.base import Metric, Scenario
-
-HOW = """
-How it was measured: every system in its own environment, all on this machine in one run. Each scenario ran in rounds,
-every round measuring all contenders in rotated order; a ratio is taken within a round, and the table gives the median
-of the rounds with the smallest and largest. Backlogs are filled before the worker starts; the worker is a new process,
-started with the system's own command (never forked from the harness), and the clock runs from the first executed job
-to the last, stamped by the jobs themselves in shared memory.
-
-*Full* syncs every commit (`synchronous=FULL`; Huey `fsync=True`). *Relaxed* does not: Windlass uses `NORMAL`, which
-keeps the file whole after a power cut, while Huey with `fsync=False` and django-tasks-db use `OFF`, which may not, and
-Celery's filesystem transport syncs nothing. Pollers were set to look every 0.2 to 5 ms, their idle processor time is
-given. Bare queues have no tasks, results, retries or workers; they are listed and not counted as best peer. Slow
-systems were given fewer jobs.
-"""
 
 
 def render(run: dict[str, Any], drawings: list[str]) -> str:
     """The whole page."""
     samples = Samples(run)
-    scenarios = [one for one in build(QUICK if run["quick"] else FULL) if samples.contenders(one.name)]
-    parts = ["# Benchmarks", _machine(run), HOW.strip(), "## Ratios and targets", _ratios(samples, scenarios)]
+    engine = engines.of(run)
+    scenarios = engine.measured(run, samples.contenders)
+    ratios = _ratios(samples, scenarios, engine.targets)
+    parts = [
+        f"# {engine.title}",
+        _others(engine),
+        _machine(run),
+        engine.method.strip(),
+        "## Ratios and targets",
+        ratios,
+    ]
     parts += [f"![{name}]({name}.svg)" for name in drawings]
     parts += ["## All figures"]
     for scenario in scenarios:
         parts += [f"### {scenario.title}", _figures(samples, scenario)]
     parts += _remarks(run)
     return "\n\n".join(parts) + "\n"
+
+
+def _others(engine: Engine) -> str:
+    """Where the other engines' pages are, seen from this one's."""
+    others = [one for one in engines.ALL.values() if one is not engine]
+    links = [f"[{one.title}]({Path(os.path.relpath(one.docs, engine.docs)).as_posix()}/README.md)" for one in others]
+    return f"See also: {', '.join(links)}."
 
 
 def number(value: float) -> str:
@@ -53,7 +57,7 @@ def _machine(run: dict[str, Any]) -> str:
     lines = [
         (
             f"{kind}, {about['date']}: {about['cores']} cores ({about['cpu']}), {about['memory']}, "
-            f"{about['system']}, {about['python']}, load at the start {about['load']}."
+            f"{about['system']}, {about['python']}, {_server(about)}load at the start {about['load']}."
         ),
         "",
     ]
@@ -63,24 +67,30 @@ def _machine(run: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def _server(about: dict[str, str]) -> str:
+    return f"{about['server']}, " if "server" in about else ""
+
+
 def _table(head: list[str], rows: list[list[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def _ratios(samples: Samples, scenarios: list[Scenario]) -> str:
+def _ratios(samples: Samples, scenarios: list[Scenario], targets: tuple[Target, ...]) -> str:
     known = {(one.name, metric.name): (one, metric) for one in scenarios for metric in one.metrics}
     rows = [
         _ratio_row(samples, target, *known[target.scenario, target.metric])
-        for target in TARGETS
+        for target in targets
         if (target.scenario, target.metric) in known
     ]
     return _table(["scenario", "figure", "Windlass", "beside", "its figure", "ratio (spread)", "target", "met"], rows)
 
 
 def _ratio_row(samples: Samples, target: Target, scenario: Scenario, metric: Metric) -> list[str]:
-    baseline = target.baseline or samples.best(scenario.name, metric.name, metric.higher) or ""
     own = samples.value(scenario.name, target.subject, metric.name)
+    if target.plain:
+        return _plain_row(target, scenario, metric, own)
+    baseline = _baseline(samples, target, metric)
     other = samples.value(scenario.name, baseline, metric.name)
     ratio = samples.ratio(scenario.name, metric.name, target.subject, baseline)
     subject = "" if target.subject == "windlass" else f" ({target.subject.removeprefix('windlass ')})"
@@ -94,6 +104,21 @@ def _ratio_row(samples: Samples, target: Target, scenario: Scenario, metric: Met
         str(target),
         ("yes" if target.met(ratio.median) else "**no**") if ratio else "–",
     ]
+
+
+def _baseline(samples: Samples, target: Target, metric: Metric) -> str:
+    if target.baseline and target.baseline != BEST_PYTHON:
+        return target.baseline
+    runtime = "python" if target.baseline == BEST_PYTHON else ""
+    return samples.best(target.scenario, metric.name, metric.higher, runtime) or ""
+
+
+def _plain_row(target: Target, scenario: Scenario, metric: Metric, own: Spread | None) -> list[str]:
+    """A bound on the figure itself: there is nothing beside it."""
+    spread = f"({number(own.low)}–{number(own.high)})" if own else "–"
+    verdict = ("yes" if target.met(own.median) else "**no**") if own else "–"
+    figure = number(own.median) if own else "–"
+    return [scenario.name, f"{metric.name}, {metric.unit}", figure, "–", "–", spread, str(target), verdict]
 
 
 def _figures(samples: Samples, scenario: Scenario) -> str:

@@ -30,7 +30,8 @@ class Samples:
         self._about: dict[tuple[str, str], dict[str, Any]] = {}
         for sample in run["samples"]:
             key = (sample["scenario"], sample["contender"])
-            self._about[key] = {"setting": sample["setting"], "bare": sample["bare"]}
+            runtime = sample.get("runtime", "python")
+            self._about[key] = {"setting": sample["setting"], "bare": sample["bare"], "runtime": runtime}
             for metric, value in sample["metrics"].items():
                 self._values.setdefault((*key, metric), {})[sample["round"]] = value
 
@@ -56,11 +57,13 @@ class Samples:
         below = self._values.get((scenario, baseline, metric), {})
         return spread(above[number] / below[number] for number in above if below.get(number))
 
-    def best(self, scenario: str, metric: str, higher: bool) -> str | None:
-        """The best job system other than Windlass; bare queues do not count."""
+    def best(self, scenario: str, metric: str, higher: bool, runtime: str = "") -> str | None:
+        """The best job system other than Windlass, of one runtime or of all; bare queues do not count."""
         found: list[tuple[float, str]] = []
         for name in self.contenders(scenario):
             value = self.value(scenario, name, metric)
+            if runtime and self._about[scenario, name]["runtime"] != runtime:
+                continue
             if value and not name.startswith("windlass") and not self.bare(scenario, name):
                 found.append((value.median, name))
         if not found:

@@ -1,4 +1,8 @@
-"""What is measured. One module per question; each says who takes part and how one trial is taken."""
+"""What is measured. One module per question; each says who takes part and how one trial is taken.
+
+The modules here ask SQLite; those in `on_redis/` ask Redis, and take a trial in the same way where the question is
+the same.
+"""
 
 from benchmarks.harness.plan import Plan
 from benchmarks.scenarios import drain, enqueue, growth, inprocess, latency, memory, startup
@@ -6,7 +10,7 @@ from benchmarks.scenarios.base import Scenario
 
 
 def build(plan: Plan) -> list[Scenario]:
-    """All scenarios of a run, in the order of the report."""
+    """All scenarios of a run on SQLite, in the order of the report."""
     return [
         *enqueue.scenarios(plan),
         *drain.scenarios(plan),

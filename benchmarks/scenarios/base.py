@@ -30,7 +30,13 @@ class Trial:
 
     def count(self, planned: int) -> int:
         """How many jobs this contender gets."""
-        return share(min(planned, self.jobs or planned), self.contender.peer.slow)
+        slow = self.contender.peer.slow if self.plan.shares else 1
+        return share(min(planned, self.jobs or planned), slow)
+
+    def samples(self) -> int:
+        """How many calls are timed one by one."""
+        slow = self.contender.peer.slow if self.plan.shares else 1
+        return share(self.plan.latency, min(slow, 3))
 
 
 @dataclass(frozen=True)

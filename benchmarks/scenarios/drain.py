@@ -7,7 +7,7 @@ A worker that takes batches gains or loses at most one batch at either end, whic
 from collections.abc import Iterable
 from functools import partial
 
-from benchmarks.harness import space
+from benchmarks.harness import backlog
 from benchmarks.harness.plan import Plan
 from benchmarks.harness.process import Failure, Worker, ask
 from benchmarks.peers.model import Contender
@@ -39,7 +39,7 @@ def _groups(durability: str, results: bool) -> Iterable[list[Contender]]:
 
 def measure(trial: Trial, count: int) -> Metrics:
     """Drains `count` jobs once."""
-    with space.with_backlog(trial.environment, trial.contender, count) as folder:
+    with backlog.ready(trial.environment, trial.contender, count) as folder:
         with Worker(trial.environment, trial.contender, folder) as worker:
             totals = worker.wait_for(count)
         left = ask(trial.environment, trial.contender, folder, "pending", {})["pending"]

@@ -84,6 +84,6 @@ def _measure_bulk(trial: Trial) -> Metrics:
 
 
 def _ask(trial: Trial, operation: str, arguments: dict[str, int]) -> Metrics:
-    with space.fresh() as folder:
+    with space.fresh(trial.contender) as folder:
         answer = ask(trial.environment, trial.contender, folder, operation, arguments)
     return {"rate": answer["rate"]}

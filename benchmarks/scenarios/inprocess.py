@@ -38,6 +38,6 @@ def _groups() -> Iterable[list[Contender]]:
 def _measure(trial: Trial) -> Metrics:
     operation = next(key for key, name in NAMES.items() if name == trial.contender.name)
     module = ["-m", "benchmarks.apps.inprocess", operation, str(trial.plan.inprocess), str(CONCURRENCY)]
-    with space.fresh() as folder:
-        env = variables(trial.contender, folder)
-        return answer_of([str(trial.environment.python), *module], env, timeout=180)
+    with space.fresh(trial.contender) as folder:
+        env = variables(trial.environment, trial.contender, folder)
+        return answer_of([str(trial.environment.program), *module], env, timeout=180)

@@ -5,8 +5,8 @@ from dataclasses import replace
 from functools import partial
 from statistics import quantiles
 
-from benchmarks.harness import space
-from benchmarks.harness.plan import Plan, share
+from benchmarks.harness import backlog
+from benchmarks.harness.plan import Plan
 from benchmarks.harness.process import Worker, ask
 from benchmarks.peers.model import Contender
 from benchmarks.scenarios import lineup
@@ -22,7 +22,7 @@ def scenarios(plan: Plan) -> list[Scenario]:
             plan.rounds,
             (Metric("p50", "ms", higher=False), Metric("p99", "ms", higher=False)),
             partial(_groups, durability),
-            _measure,
+            measure,
         )
         for durability in ("full", "relaxed")
     ]
@@ -35,14 +35,20 @@ def _groups(durability: str) -> Iterable[list[Contender]]:
             yield [replace(contender, name=f"{contender.name} (await)", client="async")]
 
 
-def _measure(trial: Trial) -> Metrics:
+def measure(trial: Trial) -> Metrics:
+    """One call at a time on a worker that has run one job."""
     operation = "latency_await" if trial.contender.client == "async" else "latency"
-    samples = share(trial.plan.latency, min(trial.contender.peer.slow, 3))
+    samples = trial.samples()
     with (
-        space.with_backlog(trial.environment, trial.contender, 1) as folder,
+        backlog.ready(trial.environment, trial.contender, 1) as folder,
         Worker(trial.environment, trial.contender, folder) as worker,
     ):
         worker.wait_for(1)
         answer = ask(trial.environment, trial.contender, folder, operation, {"samples": samples})
-    cuts = quantiles(answer["seconds"], n=100, method="inclusive")
+    return cut(answer["seconds"])
+
+
+def cut(seconds: list[float]) -> Metrics:
+    """The middle and the tail, in milliseconds."""
+    cuts = quantiles(seconds, n=100, method="inclusive")
     return {"p50": cuts[49] * 1000, "p99": cuts[98] * 1000}

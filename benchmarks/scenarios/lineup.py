@@ -1,4 +1,4 @@
-"""Who takes part: the usual groups of contenders, shared by the scenarios that start a worker."""
+"""Who takes part on SQLite: the usual groups of contenders, shared by the scenarios that start a worker."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -13,7 +13,7 @@ def _named(group: Iterable[Contender], name: str) -> list[Contender]:
 
 def clients(durability: str) -> Iterable[list[Contender]]:
     """One contender per peer and store, for what needs no worker. No results are waited for."""
-    for peer in peers.ALL:
+    for peer in peers.SQLITE:
         for store in peer.stores:
             if durability in store.durabilities and (store.preset or peer.major):
                 name = peer.name if store.preset else f"{peer.name} ({store.label})"
@@ -23,7 +23,7 @@ def clients(durability: str) -> Iterable[list[Contender]]:
 
 def one_process(durability: str, results: bool) -> Iterable[list[Contender]]:
     """The best single worker process of every peer; Windlass once per kind of task."""
-    for peer in peers.ALL:
+    for peer in peers.SQLITE:
         group = [one for one in combinations(peer, durability, results) if one.pool.processes == 1]
         if peer is peers.WINDLASS:
             yield [one for one in group if one.pool.kind == "async"]
@@ -34,7 +34,7 @@ def one_process(durability: str, results: bool) -> Iterable[list[Contender]]:
 
 def more_processes(durability: str, results: bool) -> Iterable[list[Contender]]:
     """The best of every peer that can use more than one worker process."""
-    for peer in peers.ALL:
+    for peer in peers.SQLITE:
         group = [one for one in combinations(peer, durability, results) if one.pool.processes > 1]
         if group and (peer.major or any(one.pool.preset for one in group)):
             yield _named(group, f"{peer.name} (processes)")

@@ -3,7 +3,7 @@
 import time
 from functools import partial
 
-from benchmarks.harness import space
+from benchmarks.harness import backlog
 from benchmarks.harness.plan import Plan
 from benchmarks.harness.process import Worker, ask
 from benchmarks.scenarios import lineup
@@ -31,7 +31,7 @@ def scenarios(plan: Plan) -> list[Scenario]:
 def _measure(trial: Trial) -> Metrics:
     count = trial.count(trial.plan.drain)
     with (
-        space.with_backlog(trial.environment, trial.contender, 1) as folder,
+        backlog.ready(trial.environment, trial.contender, 1) as folder,
         Worker(trial.environment, trial.contender, folder) as worker,
     ):
         worker.wait_for(1)

@@ -3,7 +3,7 @@
 from functools import partial
 from statistics import median
 
-from benchmarks.harness import space
+from benchmarks.harness import backlog
 from benchmarks.harness.plan import Plan
 from benchmarks.harness.process import Worker
 from benchmarks.scenarios import lineup
@@ -19,18 +19,19 @@ def scenarios(plan: Plan) -> list[Scenario]:
             plan.rounds,
             (Metric("time", "ms", higher=False),),
             partial(lineup.quiet, "full"),
-            _measure,
+            measure,
         )
     ]
 
 
-def _measure(trial: Trial) -> Metrics:
+def measure(trial: Trial) -> Metrics:
+    """The median of some starts."""
     return {"time": median(_once(trial) for _ in range(trial.plan.startup))}
 
 
 def _once(trial: Trial) -> float:
     with (
-        space.with_backlog(trial.environment, trial.contender, 1) as folder,
+        backlog.ready(trial.environment, trial.contender, 1) as folder,
         Worker(trial.environment, trial.contender, folder) as worker,
     ):
         totals = worker.wait_for(1)

@@ -1,0 +1,1 @@
+"""Job systems on Redis. The server's address comes in BENCH_URL, what the jobs do in BENCH_WORK."""

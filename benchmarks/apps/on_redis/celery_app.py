@@ -1,0 +1,36 @@
+"""Celery with Redis as broker and, where results are kept, as result backend."""
+
+from importlib.metadata import version
+from typing import Any
+
+from celery import Celery
+
+from benchmarks.apps import settings, work
+
+_s = settings.read()
+app = Celery("bench", broker=_s.url, backend=_s.url)
+app.conf.update(
+    task_ignore_result=not _s.results,
+    worker_prefetch_multiplier=16,
+    worker_enable_remote_control=False,
+    worker_send_task_events=False,
+    broker_connection_retry_on_startup=True,
+)
+noop = app.task(name="noop")(work.PLAIN[_s.work])
+
+
+def enqueue(value: int) -> Any:
+    return noop.delay(value)
+
+
+def call(value: int) -> None:
+    work.check(noop.delay(value).get(timeout=30), value)
+
+
+def pending() -> int:
+    with app.connection_for_read() as connection:
+        return int(connection.default_channel.client.llen("celery"))
+
+
+def versions() -> dict[str, str]:
+    return {"celery": version("celery"), "redis-py": version("redis")}

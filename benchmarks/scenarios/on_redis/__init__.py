@@ -1,0 +1,18 @@
+"""What is measured on Redis: the questions asked of SQLite, and those that only systems beside a server can answer."""
+
+from benchmarks.harness.plan import Plan
+from benchmarks.scenarios.base import Scenario
+from benchmarks.scenarios.on_redis import drain, enqueue, footprint, growth, latency, workloads
+
+
+def build(plan: Plan) -> list[Scenario]:
+    """All scenarios of a run on Redis, in the order of the report."""
+    made = [
+        *enqueue.scenarios(plan),
+        *drain.scenarios(plan),
+        *latency.scenarios(plan),
+        *workloads.scenarios(plan),
+        *footprint.scenarios(plan),
+        *growth.scenarios(plan),
+    ]
+    return [scenario for scenario in made if scenario.name not in plan.without]

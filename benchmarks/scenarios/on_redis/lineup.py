@@ -1,0 +1,32 @@
+"""Who takes part on Redis: clients without a worker, and workers by the role their pools have."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from benchmarks import peers
+from benchmarks.peers.model import Contender, Pool, combinations
+
+PLAIN = "windlass (plain def)"
+
+
+def clients(mode: str) -> Iterable[list[Contender]]:
+    """Every peer that has a client of this mode, `sync` or `async`. Nobody waits for results."""
+    for peer in peers.REDIS:
+        if mode in peer.clients:
+            pool = Pool("", kind=peer.pools[0].kind)
+            yield [Contender(peer.name, peer, peer.stores[0], pool, client=mode)]
+
+
+def workers(role: str, results: bool = True, work: str = "noop") -> Iterable[list[Contender]]:
+    """The pools of every peer that have a role; Windlass once per kind of task."""
+    for peer in peers.REDIS:
+        group = [one for one in combinations(peer, "full", results) if role in one.pool.roles]
+        for kind in dict.fromkeys(one.pool.kind for one in group):
+            name = PLAIN if role == "one" and kind == "thread" else peer.name
+            yield [replace(one, name=name, work=work) for one in group if one.pool.kind == kind]
+
+
+def presets(role: str, results: bool = True) -> Iterable[list[Contender]]:
+    """The first of every peer's pools in a role, for figures by which scouting cannot choose."""
+    for group in workers(role, results):
+        yield [replace(group[0], client=group[0].peer.clients[-1])]
