@@ -62,7 +62,8 @@ class Windlass:
             raise ConfigError(f"app {name}: unknown time zone {tz!r}; give a name such as 'Europe/Berlin'") from error
         if self.url == "memory://":
             self.url = f"memory://{name}-{new_id()}"  # this app's own, shared by its loops and threads
-        self._anchor = make_store(self.url, self.settings.for_store())  # a wrong URL fails here, not at the first call
+        # Made here so that a wrong URL fails now and not at the first call.
+        self._anchor = make_store(self.url, self.settings.for_store(name))
         self.tasks: dict[str, Task[Any, Any]] = {}
         self.handlers: dict[str, Handler] = {}
         self.queue_layers: dict[str, dict[str, Any]] = {}
@@ -286,7 +287,7 @@ class Windlass:
         return client
 
     def new_store(self) -> Store:
-        return self.store_factory() if self.store_factory else make_store(self.url, self.settings.for_store())
+        return self.store_factory() if self.store_factory else make_store(self.url, self.settings.for_store(self.name))
 
     async def __aenter__(self) -> Self:
         await self.client()

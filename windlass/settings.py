@@ -55,8 +55,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     logs_kept: int = 1_000
     keep: Keep = DEFAULT_KEEP
 
-    def for_store(self) -> StoreSettings:
+    def for_store(self, name: str) -> StoreSettings:
         return StoreSettings(
+            name=name,
             keep=self.keep,
             unknown_after=self.unknown_after,
             events_kept=self.events_kept,

@@ -1,4 +1,4 @@
-"""The same random life on two engines: memory, the reference, and SQLite must give the same answers and records.
+"""The same random life on two engines: memory, the reference, and another must give the same answers and records.
 
 An example is a list of plain values, so a failure shrinks to the few steps that matter and is printed as such.
 """
@@ -10,16 +10,17 @@ import os
 import random
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NamedTuple
 from uuid import uuid4
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.servers.redis import fresh_prefix
 from windlass.core.job import Claim, ErrorInfo, Fence, Finished, Job, State
 from windlass.core.keep import Keep
 from windlass.core.lifecycle import Crashed
@@ -34,6 +35,7 @@ from windlass.store.base import (
     Want,
 )
 from windlass.store.memory import MemoryStore
+from windlass.store.redis import RedisStore
 from windlass.store.sqlite import SQLiteStore
 from windlass.testing.conformance import Bench, Hand, ManualClock
 from windlass.testing.conformance.bench import move, new_job, presence
@@ -392,45 +394,63 @@ def error_text(error: bytes | None) -> Any:
 # ---- both sides ----------------------------------------------------------------------------------------------
 
 
-def same(memory: Any, sqlite: Any, what: str) -> None:
-    found = list(differences(memory, sqlite, what))
+def same(memory: Any, other: Any, what: str) -> None:
+    found = list(differences(memory, other, what))
     assert not found, "\n".join(found)
 
 
-def differences(memory: Any, sqlite: Any, where: str) -> Iterator[str]:
+def differences(memory: Any, other: Any, where: str) -> Iterator[str]:
     """One line for each place where two values differ."""
-    if isinstance(memory, dict) and isinstance(sqlite, dict):
-        for key in dict.fromkeys([*memory, *sqlite]):
-            yield from differences(memory.get(key), sqlite.get(key), f"{where} / {key}")
-    elif isinstance(memory, list) and isinstance(sqlite, list) and len(memory) == len(sqlite):
-        for n, (left, right) in enumerate(zip(memory, sqlite, strict=True)):
+    if isinstance(memory, dict) and isinstance(other, dict):
+        for key in dict.fromkeys([*memory, *other]):
+            yield from differences(memory.get(key), other.get(key), f"{where} / {key}")
+    elif isinstance(memory, list) and isinstance(other, list) and len(memory) == len(other):
+        for n, (left, right) in enumerate(zip(memory, other, strict=True)):
             yield from differences(left, right, f"{where} / {n}")
-    elif memory != sqlite:
-        yield f"{where}: memory {memory!r}, sqlite {sqlite!r}"
+    elif memory != other:
+        yield f"{where}: memory {memory!r}, the other {other!r}"
 
 
-async def live(steps: Iterable[Step], folder: Path) -> None:
+async def live(steps: Iterable[Step], make: Make) -> None:
     mine, theirs = ManualClock(), ManualClock()
     memory = Side(MemoryStore(f"memory://{uuid4()}", SETTINGS, clock=mine), mine)
-    sqlite = Side(SQLiteStore(f"sqlite:///{folder}/jobs.db", SETTINGS, clock=theirs), theirs)
+    other = Side(make(theirs), theirs)
     try:
         await memory.open()
-        await sqlite.open()
+        await other.open()
         for n, step in enumerate(steps):
             if isinstance(step, Advance):
                 memory.clock.advance(step.ms)
-                sqlite.clock.advance(step.ms)
-            same(await memory.apply(step), await sqlite.apply(step), f"answer to step {n}, {step}")
-            same(await memory.records(), await sqlite.records(), f"records after step {n}, {step}")
-        same(await memory.story(), await sqlite.story(), "story")
+                other.clock.advance(step.ms)
+            same(await memory.apply(step), await other.apply(step), f"answer to step {n}, {step}")
+            same(await memory.records(), await other.records(), f"records after step {n}, {step}")
+        same(await memory.story(), await other.story(), "story")
     finally:
         await memory.store.close()
-        await sqlite.store.close()
+        await other.store.close()
 
 
-def run(steps: list[Step]) -> None:
+Make = Callable[[ManualClock], Store]
+
+
+@contextmanager
+def sqlite() -> Iterator[Make]:
     with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(live(steps, Path(folder)))
+        yield lambda clock: SQLiteStore(f"sqlite:///{folder}/jobs.db", SETTINGS, clock=clock)
+
+
+@pytest.fixture(params=["sqlite", "redis"])
+def other(request: pytest.FixtureRequest) -> Callable[[], AbstractContextManager[Make]]:
+    """A new store for each life."""
+    if request.param == "sqlite":
+        return sqlite
+    url = request.getfixturevalue("redis7").url
+    return lambda: nullcontext(lambda clock: RedisStore(f"{url}?prefix={fresh_prefix()}", SETTINGS, clock=clock))
+
+
+def run(steps: list[Step], other: Callable[[], AbstractContextManager[Make]]) -> None:
+    with other() as make:
+        asyncio.run(live(steps, make))
 
 
 LIVES = int(os.environ.get("WINDLASS_LIVES", "12"))
@@ -438,13 +458,16 @@ SEARCH = LIVES > 12
 """With more lives than usual Hypothesis looks for new examples too; by default it tries the same ones every time."""
 
 
-@settings(max_examples=2_000 if SEARCH else 60, derandomize=not SEARCH, database=None, deadline=None)
+@settings(
+    max_examples=2_000 if SEARCH else 60, derandomize=not SEARCH, database=None, deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],  # it is the same for all examples
+)  # fmt: skip
 @pytest.mark.timeout(400)  # Hypothesis gives itself five minutes to find the smallest example of a difference
 @given(st.lists(STEPS, min_size=8, max_size=40))
-def test_both_engines_live_the_same_life(steps: list[Step]) -> None:
-    run(steps)
+def test_both_engines_live_the_same_life(other: Callable[[], AbstractContextManager[Make]], steps: list[Step]) -> None:
+    run(steps, other)
 
 
 @pytest.mark.parametrize("seed", range(LIVES))
-def test_both_engines_live_the_same_long_life(seed: int) -> None:
-    run(long_life(seed, 150))
+def test_both_engines_live_the_same_long_life(other: Callable[[], AbstractContextManager[Make]], seed: int) -> None:
+    run(long_life(seed, 150), other)

@@ -7,6 +7,7 @@ from uuid import uuid4
 
 import pytest
 
+from tests.servers.redis import RedisServer, fresh_prefix
 from windlass.store.memory import MemoryStore
 from windlass.testing.conformance import Conformance, Engine
 
@@ -25,3 +26,22 @@ class TestSQLite(Conformance):
 
         url = f"sqlite:///{tmp_path}/jobs.db"
         return lambda settings, clock: SQLiteStore(url, settings, clock=clock)
+
+
+class TestRedis7(Conformance):
+    @pytest.fixture
+    def engine(self, redis7: RedisServer) -> Engine:
+        return redis_engine(redis7.url)
+
+
+class TestValkey9(Conformance):
+    @pytest.fixture
+    def engine(self, valkey9: RedisServer) -> Engine:
+        return redis_engine(valkey9.url)
+
+
+def redis_engine(url: str) -> Engine:
+    from windlass.store.redis import RedisStore
+
+    prefixed = f"{url}?prefix={fresh_prefix()}"
+    return lambda settings, clock: RedisStore(prefixed, settings, clock=clock)

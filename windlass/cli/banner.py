@@ -25,6 +25,7 @@ _KINDS = {"loop": "async", "thread": "thread", "process": "process"}
 class StoreRules(msgspec.Struct):
     """``StoreSettings`` in plain numbers; ``keep`` as the names of its buckets."""
 
+    name: str
     keep: tuple[str, str]
     unknown_after: int
     events_kept: int
@@ -34,8 +35,9 @@ class StoreRules(msgspec.Struct):
         done, failed = (_read_keep(name) for name in self.keep)
         keep = Keep(done.count, done.age, failed)
         return StoreSettings(
-            keep=keep, unknown_after=self.unknown_after, events_kept=self.events_kept, logs_kept=self.logs_kept
-        )
+            name=self.name, keep=keep, unknown_after=self.unknown_after, events_kept=self.events_kept,
+            logs_kept=self.logs_kept,
+        )  # fmt: skip
 
 
 def _read_keep(name: str) -> Keep:
@@ -61,8 +63,8 @@ class Description(msgspec.Struct, kw_only=True):
 
 
 def describe(app: Windlass, plan: Plan, info: StoreInfo) -> Description:
-    stored = app.settings.for_store()
-    rules = StoreRules(stored.keep.buckets(""), stored.unknown_after, stored.events_kept, stored.logs_kept)
+    stored = app.settings.for_store(app.name)
+    rules = StoreRules(stored.name, stored.keep.buckets(""), stored.unknown_after, stored.events_kept, stored.logs_kept)
     kinds = Counter(_KINDS[task.runs_in] for task in app.tasks.values())
     return Description(
         app=app.name, url=app.url, rules=rules, engine=f"{info.engine} {info.version}",

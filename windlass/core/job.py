@@ -82,7 +82,7 @@ class NewJob(msgspec.Struct, kw_only=True):
     keep_failed: str = ""
 
 
-class Claim(msgspec.Struct):
+class Claim(msgspec.Struct, array_like=True):
     """A job granted to a worker."""
 
     id: str
@@ -172,7 +172,7 @@ class LogLine(msgspec.Struct, frozen=True):
     text: str
 
 
-class Finished(msgspec.Struct):
+class Finished(msgspec.Struct, array_like=True):
     """What a waiting client is told about a job that ended.
 
     ``state`` is None when the record is gone. ``inline`` is False when the outcome was too large to send along and must

@@ -173,3 +173,9 @@ def unknown_error(task: str, version: int, waited_ms: int) -> bytes:
 def expired_error() -> bytes:
     """The error of a job that expired and asked to be dead-lettered then."""
     return _encode(ErrorInfo("windlass.errors.JobExpired", "not started before it expired", fingerprint="expired"))
+
+
+def corrupt_error() -> bytes:
+    """The error of a job whose record was damaged in the store."""
+    message = "the record of this job cannot be read; its bytes were put aside in the store"
+    return _encode(ErrorInfo("windlass.errors.StoreError", message, fingerprint="corrupt-record"))

@@ -9,7 +9,18 @@ from windlass.core.hints import did_you_mean
 from windlass.errors import ConfigError
 from windlass.store.base import Store, StoreSettings
 
-SCHEMES = ("memory", "sqlite")
+REDIS = ("redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster")
+SCHEMES = ("memory", "sqlite", *REDIS)
+
+
+def _redis(url: str, settings: StoreSettings) -> Store:
+    try:
+        from windlass.store.redis import RedisStore
+    except ImportError as error:
+        raise ConfigError(
+            f"{redact_url(url)!r} needs the Redis extra: pip install 'windlass[redis]' ({error})"
+        ) from error
+    return RedisStore(url, settings)
 
 
 def make_store(url: str, settings: StoreSettings | None = None) -> Store:
@@ -24,5 +35,7 @@ def make_store(url: str, settings: StoreSettings | None = None) -> Store:
         from windlass.store.sqlite import SQLiteStore
 
         return SQLiteStore(url, settings)
+    if scheme in REDIS:
+        return _redis(url, settings)
     known = ", ".join(f"{name}://" for name in SCHEMES)
     raise ConfigError(f"no store engine for {redact_url(url)!r}{did_you_mean(scheme, SCHEMES)}; known: {known}")

@@ -35,8 +35,9 @@ Clock = Callable[[], int]
 
 
 class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What an engine needs to know of the app."""
+    """What an engine needs to know of the app. ``name`` keeps apps apart that share a server."""
 
+    name: str = "windlass"
     keep: Keep = DEFAULT_KEEP
     unknown_after: int = 3_600_000
     events_kept: int = 10_000
@@ -90,7 +91,7 @@ class Presence(msgspec.Struct, kw_only=True):
     load: dict[str, Any] = {}
 
 
-class BeatReply(msgspec.Struct):
+class BeatReply(msgspec.Struct, array_like=True):
     """``gone``: the store has reaped this worker; it must drop everything and return under a new id.
 
     ``lost``: held ids that are not this worker's (any more). ``ready``: there is work in its queues (the backstop for a
@@ -116,7 +117,7 @@ class Want(msgspec.Struct):
     idle: bool = False
 
 
-class ExchangeReply(msgspec.Struct):
+class ExchangeReply(msgspec.Struct, array_like=True):
     """``refused``: ids whose fence no longer held. ``next_due``: ms until the next scheduled job, -1 for none.
 
     ``drain``: a job that must run alone waits for this worker to be empty; ask for nothing until then.
@@ -139,7 +140,7 @@ class Note(msgspec.Struct):
     logs: list[tuple[str, str]] = []
 
 
-class SweepReply(msgspec.Struct):
+class SweepReply(msgspec.Struct, array_like=True):
     """What a sweep did. ``more``: it stopped at its limit and should be called again soon."""
 
     promoted: int = 0
@@ -206,7 +207,7 @@ class Page(msgspec.Struct):
     partial: bool = False
 
 
-class WatchReply(msgspec.Struct):
+class WatchReply(msgspec.Struct, array_like=True):
     """What is over already, and the ids the store does not know."""
 
     finished: list[Finished] = []

@@ -273,7 +273,7 @@ class Recorder(MemoryStore):
     """The memory store of a harness: it remembers what was accepted, and says when a result is waited for."""
 
     def __init__(self, url: str, harness: Harness) -> None:
-        settings = msgspec.structs.replace(harness.app.settings.for_store(), keep=Keep())
+        settings = msgspec.structs.replace(harness.app.settings.for_store(harness.app.name), keep=Keep())
         super().__init__(url, settings, harness.clock)
         self._harness = harness
 

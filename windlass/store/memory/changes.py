@@ -8,18 +8,7 @@ from windlass.core.job import Finished, State
 from windlass.store.base import MAX_BATCH, Action, Change, ChangeReply, Page, Query
 from windlass.store.memory.hub import Hub, event_row
 from windlass.store.memory.records import Row
-
-PENDING = (State.WAITING, State.SCHEDULED, State.READY)
-
-ALLOWED: dict[Action, tuple[State, ...]] = {
-    Action.CANCEL: (*PENDING, State.RUNNING),
-    Action.RETRY: (State.FAILED, State.CANCELLED, State.SUCCEEDED, State.SKIPPED),
-    Action.PROMOTE: (State.SCHEDULED,),
-    Action.MOVE: (*PENDING, State.FAILED),
-    Action.REPRIORITISE: PENDING,
-    Action.EDIT: (*PENDING, State.FAILED, State.CANCELLED, State.SKIPPED),
-    Action.DELETE: (*PENDING, State.FAILED, State.CANCELLED, State.SUCCEEDED, State.SKIPPED),
-}
+from windlass.store.shared import ALLOWED
 
 
 def change(hub: Hub, change: Change, ids: Sequence[str], query: Query | None, limit: int, now: int) -> ChangeReply:

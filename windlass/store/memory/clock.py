@@ -6,9 +6,7 @@ from collections.abc import Iterable
 
 from windlass.store.base import Clock
 from windlass.store.memory.records import WorkerRow
-
-CALM = 7_500
-"""A jump this large is taken for one even when no worker is there to say how long half a lease is."""
+from windlass.store.shared import CALM
 
 
 class StoreClock:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -41,15 +40,12 @@ from windlass.store.base import (
 from windlass.store.memory import changes, claims, sweeps
 from windlass.store.memory.hub import Hub, event_row
 from windlass.store.memory.records import Row, WorkerRow
+from windlass.store.shared import check_batch, host_clock
 
 _hubs: WeakValueDictionary[str, Hub] = WeakValueDictionary()
 
 ACCEPTED = Answer(Accept.ACCEPTED)
 DUPLICATE = Answer(Accept.DUPLICATE)
-
-
-def host_clock() -> int:
-    return time.time_ns() // 1_000_000
 
 
 class MemoryStore:
@@ -288,11 +284,6 @@ class MemoryStore:
             engine="memory", version="1", durability="none: jobs live as long as this process", location=self.url,
             warnings=["the memory store keeps nothing on disk; use it for tests and for work that may be lost"],
         )  # fmt: skip
-
-
-def check_batch(size: int) -> None:
-    if size > MAX_BATCH:
-        raise StoreError(f"{size} jobs in one call; at most {MAX_BATCH} are allowed")
 
 
 def add_logs(job: Row, logs: list[tuple[str, str]], now: int, kept: int) -> None:

@@ -8,34 +8,13 @@ from typing import Any, NamedTuple
 
 from windlass.core.job import Finished
 from windlass.store.base import Action, Change, ChangeReply, Query
-from windlass.store.sqlite.codes import (
-    CANCELLED,
-    FAILED,
-    FIRST_TERMINAL,
-    READY,
-    RUNNING,
-    SCHEDULED,
-    SKIPPED,
-    STATES,
-    SUCCEEDED,
-    WAITING,
-    to_text,
-)  # fmt: skip
+from windlass.store.shared import ALLOWED, STATES
+from windlass.store.sqlite.codes import CANCELLED, FIRST_TERMINAL, READY, RUNNING, to_text
 from windlass.store.sqlite.expiry import SHIFT_READY
 from windlass.store.sqlite.find import find
 from windlass.store.sqlite.moves import shift
 from windlass.store.sqlite.tx import Tx, ids_json
 
-PENDING = (WAITING, SCHEDULED, READY)
-ALLOWED: dict[Action, tuple[int, ...]] = {
-    Action.CANCEL: (*PENDING, RUNNING),
-    Action.RETRY: (FAILED, CANCELLED, SUCCEEDED, SKIPPED),
-    Action.PROMOTE: (SCHEDULED,),
-    Action.MOVE: (*PENDING, FAILED),
-    Action.REPRIORITISE: PENDING,
-    Action.EDIT: (*PENDING, FAILED, CANCELLED, SKIPPED),
-    Action.DELETE: (*PENDING, FAILED, CANCELLED, SUCCEEDED, SKIPPED),
-}
 EVENTS = {Action.RETRY: "replayed", Action.DELETE: "deleted"}
 IN = "(SELECT value FROM json_each(?))"
 
@@ -66,7 +45,7 @@ def change(tx: Tx, change: Change, ids: Sequence[str], query: Query | None, limi
         target = found.get(id)
         if target is None:
             reply.skipped[id] = "no such job"
-        elif target.state not in ALLOWED[change.action]:
+        elif STATES[target.state] not in ALLOWED[change.action]:
             reply.skipped[id] = str(STATES[target.state])
         else:
             targets[id] = target

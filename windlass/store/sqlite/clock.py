@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-CALM = 7_500
-"""A jump this large is taken for one even when no worker is there to say how long half a lease is."""
+from windlass.store.shared import CALM
 
 
 class Tick(NamedTuple):

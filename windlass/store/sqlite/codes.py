@@ -1,19 +1,9 @@
-"""How values are written in the file: states and holds as small integers, JSON as text.
+"""How values are written in the file: states (``store.shared``) and holds as small integers, JSON as text.
 
 The numbers are part of the file's format: never renumber them.
 """
 
 from __future__ import annotations
-
-from windlass.core.job import State
-
-STATES = (
-    State.WAITING, State.SCHEDULED, State.READY, State.RUNNING,
-    State.SUCCEEDED, State.FAILED, State.CANCELLED, State.SKIPPED,
-)  # fmt: skip
-"""A state's code is its place here."""
-
-CODE: dict[State, int] = {state: code for code, state in enumerate(STATES)}
 
 WAITING, SCHEDULED, READY, RUNNING, SUCCEEDED, FAILED, CANCELLED, SKIPPED = range(8)
 FIRST_TERMINAL = SUCCEEDED

@@ -7,7 +7,8 @@ from typing import Any
 from windlass.core.job import State
 from windlass.errors import StoreError
 from windlass.store.base import MAX_BATCH, Page, Query, QueueInfo
-from windlass.store.sqlite.codes import CODE, READY, STATES
+from windlass.store.shared import CODE, STATES
+from windlass.store.sqlite.codes import READY
 from windlass.store.sqlite.jobs import JOB_COLUMNS, job
 from windlass.store.sqlite.tx import Tx
 

@@ -9,7 +9,8 @@ from typing import Any
 from windlass.core.event import Row as EventRow
 from windlass.core.job import Job, NewJob
 from windlass.store.base import Accept, Answer
-from windlass.store.sqlite.codes import BAND, CODE, READY, SCHEDULED, STATES, maybe_bytes, to_bytes, to_text
+from windlass.store.shared import CODE, STATES
+from windlass.store.sqlite.codes import BAND, READY, SCHEDULED, maybe_bytes, to_bytes, to_text
 from windlass.store.sqlite.tx import Tx, decode, encode, ids_json
 
 ACCEPTED = Answer(Accept.ACCEPTED)

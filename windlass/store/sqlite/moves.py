@@ -7,7 +7,8 @@ from typing import Any
 
 from windlass.core.job import Finished
 from windlass.store.base import INLINE_MAX
-from windlass.store.sqlite.codes import STATES, maybe_bytes
+from windlass.store.shared import STATES
+from windlass.store.sqlite.codes import maybe_bytes
 from windlass.store.sqlite.tx import Tx, Values, decode, encode
 
 

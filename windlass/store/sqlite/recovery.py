@@ -8,8 +8,9 @@ from typing import Any
 from windlass.core import lifecycle
 from windlass.core.event import Row as EventRow
 from windlass.core.job import State
+from windlass.store.shared import CODE
 from windlass.store.sqlite.asides import undeclare
-from windlass.store.sqlite.codes import CANCELLED, CODE, FAILED, READY, SCHEDULED
+from windlass.store.sqlite.codes import CANCELLED, FAILED, READY, SCHEDULED
 from windlass.store.sqlite.moves import shift
 from windlass.store.sqlite.tx import Skills, Tx, ids_json
 

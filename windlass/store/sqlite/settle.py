@@ -9,7 +9,8 @@ import msgspec
 
 from windlass.core.job import State
 from windlass.core.lifecycle import Transition
-from windlass.store.sqlite.codes import CODE, maybe_text
+from windlass.store.shared import CODE
+from windlass.store.sqlite.codes import maybe_text
 from windlass.store.sqlite.moves import tell_watchers
 from windlass.store.sqlite.tx import Tx, decode, encode
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Sequence
 
 import apsw
@@ -35,6 +34,7 @@ from windlass.store.base import (
     WatchReply,
     WorkerInfo,
 )  # fmt: skip
+from windlass.store.shared import check_batch, host_clock
 from windlass.store.sqlite import changes, exchange, find, sweeps, watches, workers
 from windlass.store.sqlite import jobs as records
 from windlass.store.sqlite.connection import SCHEMA
@@ -52,10 +52,6 @@ PROMISES = {
     "normal": "an accepted job survives the death of every process; a power cut may undo the last moments "
     "(synchronous=NORMAL)",
 }
-
-
-def host_clock() -> int:
-    return time.time_ns() // 1_000_000
 
 
 BRIEF, FEW = 256, 8
@@ -195,8 +191,3 @@ def details_of(tx: Tx) -> dict[str, str]:
         "jobs": str(tx.value("SELECT coalesce(sum(jobs), 0) FROM counts")),
         "driver": f"apsw {apsw.apsw_version()}",
     }
-
-
-def check_batch(size: int) -> None:
-    if size > MAX_BATCH:
-        raise StoreError(f"{size} jobs in one call; at most {MAX_BATCH} are allowed")

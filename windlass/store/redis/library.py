@@ -1,0 +1,37 @@
+"""The library of functions that the engine calls on the server, put together from the files in ``lua/``.
+
+Its name and those of its functions carry a hash of the code, so that processes of different versions can work on one
+server at the same time, each with its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from importlib.resources import files
+
+from windlass.store.redis.commands import Library
+
+SHARED = ("records", "step", "skills", "moves", "lives")
+"""What all calls are made of, each part needing only what is above it."""
+
+CALLS = (("insert",), ("claim", "exchange"), ("beat",), ("sweep",), ("read",), ("change",), ("watch",))
+"""The calls, each in a scope of its own: Lua allows 200 local names in one."""
+
+FUNCTIONS = (
+    "insert", "exchange", "beat", "leave", "note", "sweep", "change", "watch", "unwatch", "get", "find", "queues",
+    "workers", "logs",
+)  # fmt: skip
+
+
+def build() -> tuple[Library, dict[str, bytes]]:
+    """The library, and by what name each function is called."""
+    folder = files("windlass.store.redis") / "lua"
+
+    def text(parts: Sequence[str]) -> str:
+        return "\n".join((folder / f"{part}.lua").read_text() for part in parts)
+
+    code = text(SHARED) + "".join(f"do\n{text(call)}end\n" for call in CALLS)
+    name = f"windlass_{hashlib.sha256(code.encode()).hexdigest()[:12]}"
+    whole = f"#!lua name={name}\nlocal LIBRARY = '{name}'\n{code}"
+    return Library(name, whole.encode()), {function: f"{name}_{function}".encode() for function in FUNCTIONS}

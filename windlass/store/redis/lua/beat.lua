@@ -1,0 +1,98 @@
+-- Workers come, beat, take notes and go.
+
+local function any_ready(t, skills)
+    for _, queue in ipairs(skills.queues) do
+        if call('EXISTS', t.p .. 'ready:' .. queue, t.p .. 'solo:' .. queue) > 0 then return true end
+        if #my_asides(t, skills, queue) > 0 then return true end
+    end
+    return false
+end
+
+-- beat(settings, now, worker, acked, lease, mark, skills, presence, held)
+--   skills     see skills.lua; held: MessagePack list of ids; presence: as the worker shows itself, not looked into
+-- Answers MessagePack: [gone, lost, cancels, ready, next_due, next_check].
+local function beat(keys, args)
+    local t, worker, acked, lease, mark = begin(keys, args), args[3], tonumber(args[4]), tonumber(args[5]), args[6]
+    local key, held = t.p .. 'worker:' .. args[3], cmsgpack.unpack(args[9])
+    local known = call('HMGET', key, 'dead', 'until', 'mark', 'lease')
+    local gone = { true, held, {}, false, -1, -1 }
+    if not known[1] and acked > 0 then return pack(gone) end  -- buried, with the number of its last exchange
+    if known[1] and (known[1] == '1' or tonumber(known[2]) <= t.now) then
+        -- Judged lost: its jobs may be elsewhere by now, so it must not go on under this name.
+        judge_dead(t, worker, skills_of(t, worker, known[3]))
+        return pack(gone)
+    end
+    if known[1] and known[3] ~= mark then
+        local before = skills_of(t, worker, known[3])
+        undeclare(t, before)
+        if call('HGET', key, 'idle') == '1' then no_longer_idle(t, worker, before) end
+    end
+    call('HSET', key, 'lease', lease, 'until', t.now + lease, 'beat', t.now, 'mark', mark, 'skills', args[7], 'presence', args[8])
+    call('ZADD', t.p .. 'leases', t.now + lease, worker)
+    if not known[1] then
+        local n = call('HINCRBY', t.meta, 'workers', 1)
+        call('HSET', key, 'n', n, 'seq', 0, 'dead', 0, 'idle', 0, 'reserved', '', 'alone', '', 'refused', pack({}))
+        call('ZADD', t.p .. 'workers', n, worker)
+        news(t, 'worker_up', worker, '', '', '')
+    end
+    if tonumber(known[4] or 0) ~= lease then shortest_lease(t) end
+    local skills, mine, dropped, runs = skills_of(t, worker, mark), {}, {}, {}
+    for _, id in ipairs(held) do mine[id] = true end
+    local running = call('SMEMBERS', t.p .. 'held:' .. worker)
+    load(t, running)
+    for _, id in ipairs(running) do
+        local h = row(t, id)
+        runs[id] = true
+        if h and h[SEQ] <= acked and not mine[id] then dropped[#dropped + 1] = id end
+    end
+    if #dropped > 0 then give_back(t, worker, skills, dropped, false) end
+    local lost = {}
+    for _, id in ipairs(held) do
+        if not runs[id] then lost[#lost + 1] = id end
+    end
+    commit(t)
+    return pack({ false, lost, cancels(t, worker), any_ready(t, skills), next_due(t), next_check(t) })
+end
+
+-- leave(settings, now, worker, crashed)
+local function leave(keys, args)
+    local t = begin(keys, args)
+    if call('EXISTS', t.p .. 'worker:' .. args[3]) == 1 then
+        judge_dead(t, args[3], worker_skills(t, args[3]))
+        bury(t, args[3], args[4] == '1', 1 / 0)
+        commit(t)
+    end
+end
+
+-- note(settings, now, worker, notes)
+--   notes   MessagePack: [[id, run, epoch, seq, progress or false, [level, text, …]], …]
+-- Answers the ids whose fence no longer held.
+local function note(keys, args)
+    local t, worker, refused = begin(keys, args), args[3], {}
+    local dead = call('HGET', t.p .. 'worker:' .. worker, 'dead') ~= '0'
+    for _, said in ipairs(cmsgpack.unpack(args[4])) do
+        local id, run, epoch, seq, progress, lines = unpack(said)
+        local h = not dead and row(t, id)
+        if not h or h[STATE] ~= RUNNING or h[WORKER] ~= worker or h[RUN] ~= run or h[EPOCH] ~= epoch or h[SEQ] ~= seq then
+            refused[#refused + 1] = id
+        else
+            if progress then
+                call('HSET', t.p .. 'progress', id, progress)
+                job_news(t, 'progress', worker, id, h, progress)
+            end
+            for i = 1, #lines, 2 do
+                call('RPUSH', t.p .. 'logs:' .. id, pack({ h[LOGGED], t.now, lines[i], lines[i + 1] }))
+                h[LOGGED] = h[LOGGED] + 1
+                job_news(t, 'log', worker, id, h, cjson.encode({ lines[i], lines[i + 1] }))
+                touch(t, id)
+            end
+            if #lines > 0 then call('LTRIM', t.p .. 'logs:' .. id, -t.settings.logs_kept, -1) end
+        end
+    end
+    commit(t)
+    return refused
+end
+
+register('beat', beat, 'allow-oom')
+register('leave', leave, 'allow-oom')
+register('note', note)

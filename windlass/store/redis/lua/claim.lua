@@ -1,0 +1,242 @@
+-- Claiming: one half of an exchange.
+
+-- A record that cannot be read is taken out alone: its bytes are kept aside and a dead letter stands in its place.
+local function quarantine(t, id, queue)
+    local raw, head = call('HGET', t.p .. 'jobs', id), call('HGET', t.p .. 'heads', id)
+    call('HSET', t.p .. 'corrupt', id, pack({ t.now, raw or '', head or '' }))
+    local from, task, version, _, priority = read_body(raw)
+    local n, at
+    if raw and #raw > PREFIX then
+        n, at = struct.unpack('>I5I6', raw)
+    else
+        t.n = t.n + 1
+        n, at = t.n, t.now
+        log_accepted(t, n - 1, { id })
+    end
+    if not from then
+        task, version, priority = 'windlass.corrupt', 1, 5
+        call('HSET', t.p .. 'jobs', id, new_body(n, at, pack(task, version, queue, priority) .. binary('null') .. binary('{}')))
+    end
+    local h = fresh_head(call('HGET', t.p .. 'jobs', id), 0)
+    h[QUEUE], h[ERROR], h[FINGERPRINT] = queue, t.settings.corrupt_error, 'corrupt-record'
+    t.rows[id] = h
+    finish(t, id, h, FAILED, 'corrupt record', '')
+    job_news(t, 'failed', '', id, h, reason_data('corrupt record'))
+end
+
+-- The end of a head that says nothing unusual: three zeros, CANCELLED, MAX_CRASHES_DEFAULT, five zeros, four empty texts, two
+-- times false.
+local FRESH_TAIL = '\0\0\0\6\3\0\0\0\0\0\160\160\160\160\194\194'
+
+-- One exchange's search for jobs. `parts` becomes the reply, `heads` what is written.
+local function new_claiming(t, w, seq, total)
+    return {
+        t = t, w = w, seq = seq, total = total, granted = 0, turned_away = 0, ids = {}, parts = {}, heads = {},
+        -- A job claimed for the first time, as it came in, differs from the others only by what its body says.
+        head = pack(RUNNING, 1, 1, seq, 0, 0, 0, w.id, t.now), claim = pack(1, 1, seq, 0, 0, 0),
+    }
+end
+
+local function note_grant(c, id, task, queue)
+    c.granted = c.granted + 1
+    c.ids[c.granted] = id
+    count(c.t, queue, READY, -1)
+    count(c.t, queue, RUNNING, 1)
+    c.started = c.started or {}
+    local size = #c.started
+    c.started[size + 1], c.started[size + 2], c.started[size + 3] = id, task, queue
+end
+
+local function grant_fresh(c, id, raw, from, task, queue, rank)
+    local numbers = '\207\0\0\0' .. sub(raw, 1, 5) .. '\207\0\0' .. sub(raw, 6, PREFIX)
+    local size = #c.heads
+    c.heads[size + 1] = id
+    c.heads[size + 2] = '\220\0\32' .. numbers .. sub(raw, PREFIX + 1, from) .. c.head .. pack(rank) .. FRESH_TAIL
+    note_grant(c, id, task, queue)
+    c.parts[c.granted] = '\159' .. text(id) .. sub(raw, PREFIX + 1) .. c.claim .. sub(numbers, 10) .. '\192'
+end
+
+-- What a claim says of a job, its head being right where the body is out of date.
+local function claim_part(id, h, raw, from)
+    return '\159' .. text(id) .. pack(h[TASK], h[VERSION], h[QUEUE], h[PRIORITY]) .. sub(raw, from + 1)
+        .. pack(h[RUN], h[EPOCH], h[SEQ], h[ATTEMPT], h[CRASHES], h[SNOOZES], h[AT]) .. binary_or_nil(h[ERROR])
+end
+
+local function grant(c, id, h, raw, from)
+    local t = c.t
+    note_grant(c, id, h[TASK], h[QUEUE])
+    h[STATE], h[EPOCH], h[SEQ], h[WORKER], h[STARTED] = RUNNING, h[EPOCH] + 1, c.seq, c.w.id, t.now
+    h[HOLD] = NOT_HELD
+    if h[EXPIRES] > 0 then rem(t, 'expiring', id) end
+    touch(t, id)
+    c.parts[c.granted] = claim_part(id, h, raw, from)
+end
+
+local function set_aside(t, id, h)
+    h[HOLD], h[ASIDE_AT] = ASIDE, t.now
+    local group = aside_group(h[QUEUE], h[TASK], h[VERSION])
+    add(t, 'aside:' .. group, h[RANK], id)
+    call('HSETNX', t.p .. 'asides', group, 0)
+    touch(t, id)
+    wake(t, h[QUEUE], 1, function(skills) return takes(skills, h[QUEUE], h[TASK], h[VERSION]) end)
+end
+
+-- Offers jobs that are in no index any more, in their order: each is granted, ends, or is set aside.
+local function offer(c, queue, ids, ranks)
+    local t, skills = c.t, c.w.skills
+    local bodies = call_many('HMGET', t.p .. 'jobs', ids)
+    local heads = call_many('HMGET', t.p .. 'heads', ids)
+    for i, id in ipairs(ids) do
+        local raw = bodies[i]
+        local from, task, version, body_queue, priority = read_body(raw)
+        local h = t.rows[id] or (heads[i] and read_head(heads[i]))
+        if not from or (heads[i] and not h) then
+            quarantine(t, id, queue)
+        elseif not h and takes(skills, queue, task, version) then
+            grant_fresh(c, id, raw, from, task, queue, ranks[i])
+        else
+            h = h or fresh_head(raw, ranks[i])
+            t.rows[id] = h
+            h[RANK] = ranks[i]
+            if h[EXPIRES] > 0 and h[EXPIRES] <= t.now then
+                h[HOLD] = NOT_HELD
+                expire(t, id, h)
+                c.turned_away = c.turned_away + 1
+            elseif not takes(skills, queue, h[TASK], h[VERSION]) then
+                set_aside(t, id, h)
+                c.turned_away = c.turned_away + 1
+            else
+                grant(c, id, h, raw, from)
+            end
+        end
+    end
+end
+
+-- The first jobs of several indexes by rank, taken out of them.
+local function pop_merged(t, keys, take)
+    local found = {}
+    for _, key in ipairs(keys) do
+        local listed = call('ZRANGE', t.p .. key, 0, take - 1, 'WITHSCORES')
+        for i = 1, #listed, 2 do found[#found + 1] = { listed[i], tonumber(listed[i + 1]), key } end
+    end
+    table.sort(found, function(a, b) return a[2] < b[2] end)
+    local ids, ranks = {}, {}
+    for i = 1, min(take, #found) do
+        ids[i], ranks[i] = found[i][1], found[i][2]
+        call('ZREM', t.p .. found[i][3], ids[i])
+    end
+    return ids, ranks
+end
+
+local function pop(t, key, take)
+    local popped = call('ZPOPMIN', t.p .. key, take)
+    local ids, ranks = {}, {}
+    for i = 1, #popped, 2 do
+        ids[#ids + 1] = popped[i]
+        ranks[#ranks + 1] = tonumber(popped[i + 1])
+    end
+    return ids, ranks
+end
+
+-- Up to `take` jobs of one queue in ready order, merged with what was set aside by others and this worker declares.
+local function claim_queue(c, queue, take, special)
+    local t = c.t
+    local asides = special and my_asides(t, c.w.skills, queue) or {}
+    while take > 0 do
+        local ids, ranks
+        if #asides == 0 then
+            ids, ranks = pop(t, 'ready:' .. queue, take)
+        else
+            ids, ranks = pop_merged(t, { 'ready:' .. queue, unpack(asides) }, take)
+        end
+        if #ids == 0 then return end
+        local before = c.granted
+        offer(c, queue, ids, ranks)
+        take = take - (c.granted - before)
+        -- Bounded like every call; the worker is woken at once to go on.
+        if c.turned_away >= CHUNK then
+            c.more = true
+            return
+        end
+    end
+end
+
+-- ---- jobs that run alone
+
+local function reserved_elsewhere(t, me, id)
+    for _, worker in ipairs(call('ZRANGE', t.p .. 'workers', 0, -1)) do
+        if worker ~= me then
+            local w = call('HMGET', t.p .. 'worker:' .. worker, 'reserved', 'dead', 'until')
+            if w[1] == id and w[2] ~= '1' and tonumber(w[3]) > t.now then return true end
+        end
+    end
+    return false
+end
+
+-- The job this worker should take alone: one nobody else has reserved, or any at all if it is empty.
+local function first_solo(c, queues, busy)
+    local t, w = c.t, c.w
+    w.reserved = ''
+    for _, queue in ipairs(queues) do
+        local head = call('ZRANGE', t.p .. 'solo:' .. queue, 0, 0)
+        local h = head[1] and row(t, head[1])
+        if h and takes(w.skills, queue, h[TASK], h[VERSION]) and not (h[EXPIRES] > 0 and h[EXPIRES] <= t.now) then
+            if not busy or not reserved_elsewhere(t, w.id, head[1]) then
+                w.reserved = head[1]
+                return head[1], h
+            end
+        end
+    end
+    return nil
+end
+
+-- True when the worker must drain, false when a job was granted to run alone, nil when there is none for it.
+local function claim_solo(c, want)
+    local t, w, queues = c.t, c.w, {}
+    -- A worker that drains asks for nothing, and must not lose its reservation by that.
+    if c.total > 0 then
+        for i = 1, #want, 2 do
+            if want[i + 1] > 0 then queues[#queues + 1] = want[i] end
+        end
+    else
+        queues = w.skills.queues
+    end
+    local busy = call('SCARD', t.p .. 'held:' .. w.id) > 0
+    local id, h = first_solo(c, queues, busy)
+    if not id then return nil end
+    if busy then return true end
+    if c.total <= 0 then return nil end
+    call('ZREM', t.p .. 'solo:' .. h[QUEUE], id)
+    local raw = call('HGET', t.p .. 'jobs', id)
+    local from = read_body(raw)
+    if not from then
+        quarantine(t, id, h[QUEUE])
+        return nil
+    end
+    w.reserved, w.alone = '', id
+    grant(c, id, h, raw, from)
+    return false
+end
+
+-- Grants what there is; true when the worker must drain.
+local function claim(c, want)
+    local t, w = c.t, c.w
+    if w.alone ~= '' then
+        if call('SISMEMBER', t.p .. 'held:' .. w.id, w.alone) == 1 then return true end
+        w.alone = ''
+    end
+    local special = { t.p .. 'asides' }
+    for _, queue in ipairs(w.skills.queues) do special[#special + 1] = t.p .. 'solo:' .. queue end
+    special = call('EXISTS', unpack(special)) > 0
+    if special then
+        local drain = claim_solo(c, want)
+        if drain ~= nil then return drain end
+    else
+        w.reserved = ''
+    end
+    for i = 1, #want, 2 do
+        local take = min(want[i + 1], c.total - c.granted)
+        if take > 0 then claim_queue(c, want[i], take, special) end
+    end
+    return false
+end

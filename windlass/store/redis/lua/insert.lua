@@ -1,0 +1,82 @@
+-- insert(settings, now, extras, id, body, id, body, …)
+--   extras   MessagePack: per job 0, or what is not as usual about it:
+--            [delay, at, expires_in, expires_at, expire_to, max_crashes, crash_delay, keep_done, keep_failed]
+--   body     MessagePack: task, version, queue, priority, payload, meta
+-- Answers one string per job: '' accepted, '=' the same job was there, else why its id is taken.
+
+local function same_job(raw, parts)
+    local _, task, _, _, _, payload = read_body(raw)
+    local _, new_task, _, _, _, new_payload = read_body(string.rep('\0', PREFIX) .. parts)
+    if task ~= new_task then return 'another task', task end
+    return payload ~= new_payload and 'other arguments' or nil, task
+end
+
+-- `known`: it was there before this batch.
+local function answer_known(t, id, raw, parts, known, again)
+    local differs, task = same_job(raw, parts)
+    local h = t.rows[id] or fresh_head(raw, 0)
+    if known then h = row(t, id) end
+    local state = h and STATES[h[STATE]] or 'damaged'
+    if differs then return "job '" .. id .. "' exists with " .. differs .. ' (' .. (task or '?') .. ', ' .. state .. ')' end
+    if h then again[#again + 1] = { id, h } end
+    return '='
+end
+
+-- A job that is not as usual gets its head at once.
+local function insert_special(t, id, raw, extra)
+    local delay, at, expires_in, expires_at, expire_to, max_crashes, crash_delay, keep_done, keep_failed = unpack(extra)
+    local h = fresh_head(raw, 0)
+    local due = max(at, delay > 0 and t.now + delay or 0)
+    h[EXPIRES] = expires_at > 0 and expires_at or (expires_in > 0 and t.now + expires_in or 0)
+    h[EXPIRE_TO], h[MAX_CRASHES], h[CRASH_DELAY], h[KEEP_DONE], h[KEEP_FAILED] = expire_to, max_crashes, crash_delay, keep_done, keep_failed
+    h[STATE] = WAITING
+    count(t, h[QUEUE], WAITING, 1)
+    t.rows[id] = h
+    if due > t.now then make_scheduled(t, id, h, due) else make_ready(t, id, h) end
+    return h[STATE] == READY
+end
+
+local function insert(keys, args)
+    local t = begin(keys, args)
+    local extras = cmsgpack.unpack(args[3])
+    local ids, answers, bodies, fresh, ready, again = {}, {}, {}, {}, {}, {}
+    for i = 4, #args, 2 do ids[#ids + 1] = args[i] end
+    local known = call_many('HMGET', t.p .. 'jobs', ids)
+    local due_before = next_due(t)
+    local first = t.n
+    for i, id in ipairs(ids) do
+        local parts = args[2 * i + 3]
+        local raw = known[i] or bodies[id]
+        if raw then
+            answers[i] = answer_known(t, id, raw, parts, known[i], again)
+        else
+            local _, task, version, queue, priority = unpack_limit(parts, 4, 0)
+            t.n = t.n + 1
+            raw = new_body(t.n, t.now, parts)
+            bodies[id], fresh[#fresh + 1], answers[i] = raw, id, ''
+            if extras[i] == 0 then
+                count(t, queue, READY, 1)
+                add(t, 'ready:' .. queue, next_rank(t, priority), id)
+                ready[queue] = (ready[queue] or 0) + 1
+            elseif insert_special(t, id, raw, extras[i]) then
+                ready[queue] = (ready[queue] or 0) + 1
+            end
+            news(t, 'enqueued', '', id, task, queue)
+        end
+    end
+    for _, one in ipairs(again) do job_news(t, 'duplicate', '', one[1], one[2]) end
+    if #fresh > 0 then
+        local stored = {}
+        for i, id in ipairs(fresh) do stored[2 * i - 1], stored[2 * i] = id, bodies[id] end
+        call_many('HSET', t.p .. 'jobs', stored)
+        log_accepted(t, first, fresh)
+    end
+    commit(t)
+    for queue, jobs in pairs(ready) do wake(t, queue, jobs) end
+    -- One idle worker sleeps until the next due time: when that came nearer, someone must set the alarm anew.
+    local due, id = next_due(t)
+    if due >= 0 and (due_before < 0 or due < due_before) then wake(t, row(t, id)[QUEUE], 1) end
+    return answers
+end
+
+register('insert', insert)

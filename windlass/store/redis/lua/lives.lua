@@ -1,0 +1,115 @@
+-- Lives: how a worker ends, and what becomes of what it held and declared.
+
+-- Claims that leave their worker without being settled. Answers how many of them ended as dead letters.
+local function give_back(t, worker, skills, ids, crashed)
+    local ended, failed, ready = {}, 0, {}
+    load(t, ids)
+    for _, id in ipairs(ids) do
+        local h = row(t, id)
+        if h and h[STATE] == RUNNING then
+            local state = READY
+            if crashed then
+                h[CRASHES] = h[CRASHES] + 1
+                h[MAX_CRASHES] = lowered_crashes(skills, h)
+                if h[CRASHES] >= h[MAX_CRASHES] then state = FAILED end
+            end
+            if state == READY and h[CANCEL] == 1 then state = CANCELLED end
+            if state == FAILED then
+                local template = h[CRASHES] == 1 and t.settings.crashed_once or t.settings.crashed
+                h[ERROR], h[FINGERPRINT] = fill(template, { times = h[CRASHES], worker = worker }), 'worker-crashed'
+                finish(t, id, h, FAILED, 'worker crashed', '')
+                failed = failed + 1
+            elseif state == CANCELLED then
+                finish(t, id, h, CANCELLED, h[REASON], '')
+            elseif crashed and h[CRASH_DELAY] > 0 then
+                make_scheduled(t, id, h, t.now + h[CRASH_DELAY])
+            else
+                make_ready(t, id, h, true)
+                ready[h[QUEUE]] = (ready[h[QUEUE]] or 0) + 1
+            end
+            job_news(t, crashed and 'lost' or 'released', worker, id, h)
+            if h[STATE] > RUNNING then ended[#ended + 1] = id end
+        end
+    end
+    for _, kind in ipairs({ FAILED, CANCELLED }) do
+        for _, id in ipairs(ended) do
+            local h = t.rows[id]
+            if h[STATE] == kind then job_news(t, STATES[kind], worker, id, h, reason_data(h[REASON])) end
+        end
+    end
+    call_many('SREM', t.p .. 'held:' .. worker, ids)
+    for queue, jobs in pairs(ready) do wake(t, queue, jobs) end
+    return failed
+end
+
+-- A worker goes: what it declared counts as unknown from now on, not from when it was set aside.
+local function undeclare(t, skills)
+    for _, group in ipairs(call('HKEYS', t.p .. 'asides')) do
+        local queue, task, version = string.match(group, '^(.-)\n(.-)\n(.*)$')
+        if listens(skills, queue) and takes(skills, queue, task, tonumber(version)) then call('HSET', t.p .. 'asides', group, t.now) end
+    end
+end
+
+-- The shortest lease tells how long a silence of the whole store may be before it is taken for a jump of time.
+local function shortest_lease(t)
+    local short = 0
+    for _, id in ipairs(call('ZRANGE', t.p .. 'workers', 0, -1)) do
+        local lease = tonumber(call('HGET', t.p .. 'worker:' .. id, 'lease') or 0)
+        if lease > 0 and (short == 0 or lease < short) then short = lease end
+    end
+    call('HSET', t.meta, 'short', short)
+end
+
+local function judge_dead(t, worker, skills)
+    call('HSET', t.p .. 'worker:' .. worker, 'dead', 1)
+    call('ZADD', t.p .. 'leases', 0, worker)
+    no_longer_idle(t, worker, skills)
+end
+
+-- Gives a dead worker's jobs back, up to a limit; its row goes with the last of them. Answers how many, how many failed.
+local function bury(t, worker, crashed, limit)
+    local skills = worker_skills(t, worker)
+    undeclare(t, skills)
+    local ids = call('SMEMBERS', t.p .. 'held:' .. worker)
+    for i = #ids, limit + 1, -1 do ids[i] = nil end
+    local failed = give_back(t, worker, skills, ids, crashed)
+    if call('SCARD', t.p .. 'held:' .. worker) == 0 then
+        call('DEL', t.p .. 'worker:' .. worker, t.p .. 'cancels:' .. worker)
+        call('ZREM', t.p .. 'workers', worker)
+        call('ZREM', t.p .. 'leases', worker)
+        shortest_lease(t)
+        news(t, 'worker_down', worker, '', '', '')
+    end
+    return #ids, failed
+end
+
+-- Whether a live worker of the queue declares this.
+local function is_declared(t, queue, task, version)
+    for _, id in ipairs(call('ZRANGE', t.p .. 'workers', 0, -1)) do
+        local w = call('HMGET', t.p .. 'worker:' .. id, 'dead', 'until', 'mark')
+        if w[1] ~= '1' and tonumber(w[2]) > t.now then
+            local skills = skills_of(t, id, w[3])
+            if listens(skills, queue) and takes(skills, queue, task, version) then return true end
+        end
+    end
+    return false
+end
+
+-- When a sweep may next have something to do, in milliseconds from now; -1 for never.
+local function next_check(t)
+    local soonest
+    local function consider(at)
+        if at and (not soonest or at < soonest) then soonest = at end
+    end
+    consider(tonumber(call('ZRANGE', t.p .. 'leases', 0, 0, 'WITHSCORES')[2]))
+    consider(tonumber(call('ZRANGE', t.p .. 'expiring', 0, 0, 'WITHSCORES')[2]))
+    for _, group in ipairs(call('HKEYS', t.p .. 'asides')) do
+        local queue, task, version = string.match(group, '^(.-)\n(.-)\n(.*)$')
+        local id = call('ZRANGE', t.p .. 'aside:' .. group, 0, 0)[1]
+        if id and not is_declared(t, queue, task, tonumber(version)) then
+            local h, declared = row(t, id), tonumber(call('HGET', t.p .. 'asides', group))
+            if h then consider(max(h[ASIDE_AT], declared) + t.settings.unknown_after) end
+        end
+    end
+    return soonest and max(0, soonest - t.now) or -1
+end

@@ -1,0 +1,276 @@
+-- Moves: the few things that can happen to a job, and the indexes that follow from them.
+--
+-- ready:<queue>, solo:<queue>, aside:<queue>\n<task>\n<version>   sorted sets of ready jobs, by rank
+-- asides            hash of the aside groups -> when a worker that declares it was last there
+-- due, expiring     sorted sets by instant
+-- bucket:<name>     sorted set of ended jobs in the order they ended; `buckets` is the set of names
+-- failed, failed:task:<task>, failed:mark:<fingerprint>   sorted sets of dead letters, by number
+-- watched           hash id -> names of the clients to tell
+-- log:<k>, chunks, live   the order of acceptance: lists of 1,000 ids; which lists there are; how many of each live
+local PRUNE_STEP = 100
+local CHUNK = 1000
+
+local function aside_group(queue, task, version) return queue .. '\n' .. task .. '\n' .. version end
+
+-- The index that a ready job is in.
+local function ready_key(h)
+    if h[HOLD] == SOLO then return 'solo:' .. h[QUEUE] end
+    if h[HOLD] == ASIDE then return 'aside:' .. aside_group(h[QUEUE], h[TASK], h[VERSION]) end
+    return 'ready:' .. h[QUEUE]
+end
+
+-- For a job that comes in or comes back: while it ran, its expiry was of no interest.
+local function watch_expiry(t, id, h)
+    if h[EXPIRES] > 0 and (h[STATE] == WAITING or h[STATE] == RUNNING) then add(t, 'expiring', h[EXPIRES], id) end
+end
+
+local function make_ready(t, id, h, keep_place)
+    watch_expiry(t, id, h)
+    set_state(t, h, READY)
+    h[WORKER], h[DUE] = '', 0
+    if not (keep_place and h[RANK] > 0) then h[RANK] = next_rank(t, h[PRIORITY]) end
+    h[HOLD] = runs_alone(h) and SOLO or NOT_HELD
+    add(t, ready_key(h), h[RANK], id)
+    touch(t, id)
+end
+
+local function make_scheduled(t, id, h, due)
+    watch_expiry(t, id, h)
+    set_state(t, h, SCHEDULED)
+    h[WORKER], h[DUE] = '', due
+    add(t, 'due', due, id)
+    touch(t, id)
+end
+
+-- Out of the index of the state it is in.
+local function unplace(t, id, h)
+    if h[STATE] == READY then
+        rem(t, ready_key(h), id)
+    elseif h[STATE] == SCHEDULED then
+        rem(t, 'due', id)
+    end
+end
+
+local function bucket_of(h) return h[STATE] == FAILED and h[KEEP_FAILED] or h[KEEP_DONE] end
+
+local function index_failed(t, act, id, h)
+    local function each(key)
+        if act == add then add(t, key, h[N], id) else rem(t, key, id) end
+    end
+    each('failed')
+    each('failed:task:' .. h[TASK])
+    if h[FINGERPRINT] ~= '' then each('failed:mark:' .. h[FINGERPRINT]) end
+end
+
+-- Any state to a terminal one: filed for retention, and whoever waits is told at the end of the step.
+local function finish(t, id, h, state, reason, keep)
+    set_state(t, h, state)
+    h[FINISHED], h[REASON], h[WORKER], h[CANCEL] = t.now, reason, '', 0
+    local field = state == FAILED and KEEP_FAILED or KEEP_DONE
+    if keep ~= '' then
+        h[field] = keep
+    elseif h[field] == '' then
+        h[field] = (state == FAILED and t.settings.failed or t.settings.done) .. h[QUEUE]
+    end
+    t.rank = t.rank + 1
+    add(t, 'bucket:' .. h[field], t.rank, id)
+    t.touched[h[field]] = true
+    if state == FAILED then index_failed(t, add, id, h) end
+    if h[EXPIRES] > 0 then rem(t, 'expiring', id) end
+    t.ended[#t.ended + 1] = id
+    touch(t, id)
+end
+
+-- An ended job that is replayed or deleted leaves its bucket.
+local function unfile(t, id, h)
+    if h[STATE] > RUNNING then
+        rem(t, 'bucket:' .. bucket_of(h), id)
+        if h[STATE] == FAILED then index_failed(t, rem, id, h) end
+    end
+end
+
+local function expire(t, id, h)
+    unplace(t, id, h)
+    if h[EXPIRE_TO] == FAILED then
+        h[ERROR], h[FINGERPRINT] = t.settings.expired_error, 'expired'
+    end
+    finish(t, id, h, h[EXPIRE_TO], 'expired', '')
+    job_news(t, STATES[h[EXPIRE_TO]], '', id, h, reason_data('expired'))
+end
+
+-- Due jobs become ready, in the order they were due and came in; how many per queue.
+local function promote(t, limit)
+    local ids = call('ZRANGEBYSCORE', t.p .. 'due', '-inf', t.now, 'LIMIT', 0, limit)
+    local promoted, found = {}, {}
+    load(t, ids)
+    for _, id in ipairs(ids) do
+        local h = row(t, id)
+        rem(t, 'due', id)
+        if h and h[STATE] == SCHEDULED then found[#found + 1] = { id, h } end
+    end
+    table.sort(found, function(a, b)
+        if a[2][DUE] ~= b[2][DUE] then return a[2][DUE] < b[2][DUE] end
+        return a[2][N] < b[2][N]
+    end)
+    for _, one in ipairs(found) do
+        make_ready(t, one[1], one[2])
+        promoted[one[2][QUEUE]] = (promoted[one[2][QUEUE]] or 0) + 1
+    end
+    return promoted, #found
+end
+
+-- ---- the order of acceptance
+
+local function log_accepted(t, from, ids)
+    local place = 1
+    while place <= #ids do
+        local k = floor((from + place - 1) / CHUNK)
+        local last = min(#ids, place + (k + 1) * CHUNK - (from + place - 1) - 1)
+        call('RPUSH', t.p .. 'log:' .. k, unpack(ids, place, last))
+        call('HINCRBY', t.p .. 'live', k, last - place + 1)
+        call('ZADD', t.p .. 'chunks', k, k)
+        place = last + 1
+    end
+end
+
+-- ---- the end of records
+
+-- A list of accepted ids of which little is left is written anew without the others, so that one job that is kept
+-- for long does not keep a thousand names.
+local function thin(t, k, left)
+    local key = t.p .. 'log:' .. k
+    if left <= 0 then
+        call('DEL', key)
+        call('HDEL', t.p .. 'live', k)
+        call('ZREM', t.p .. 'chunks', k)
+    elseif call('LLEN', key) > 4 * left and call('LLEN', key) > 16 then
+        local kept = {}
+        for _, id in ipairs(call('LRANGE', key, 0, -1)) do
+            if call('HEXISTS', t.p .. 'jobs', id) == 1 then kept[#kept + 1] = id end
+        end
+        call('DEL', key)
+        call_many('RPUSH', key, kept)
+    end
+end
+
+-- Deletes records that are in no index any more.
+local function erase(t, ids)
+    if #ids == 0 then return end
+    local chunks = {}
+    load(t, ids)
+    for _, id in ipairs(ids) do
+        local h = row(t, id)
+        if h then
+            count(t, h[QUEUE], h[STATE], -1)
+            if h[LOGGED] > 0 then call('DEL', t.p .. 'logs:' .. id) end
+            local k = floor((h[N] - 1) / CHUNK)
+            chunks[k] = (chunks[k] or 0) + 1
+        end
+        forget(t, id)
+    end
+    call_many('HDEL', t.p .. 'jobs', ids)
+    call_many('HDEL', t.p .. 'heads', ids)
+    call_many('HDEL', t.p .. 'progress', ids)
+    for k, gone in pairs(chunks) do thin(t, k, call('HINCRBY', t.p .. 'live', k, -gone)) end
+end
+
+local function drop_filed(t, ids)
+    for _, id in ipairs(ids) do
+        local h = row(t, id)
+        if h and h[STATE] == FAILED then index_failed(t, rem, id, h) end
+    end
+    erase(t, ids)
+end
+
+local limits_seen = {}
+local function limits_of(bucket)
+    local found = limits_seen[bucket]
+    if not found then
+        local most, age = string.match(bucket, '^(%-?%d+)|(%-?%d+)|')
+        found = { tonumber(most), tonumber(age) }
+        limits_seen[bucket] = found
+    end
+    return found[1], found[2]
+end
+
+-- Drops what is beyond a bucket's count (all of it) and past its age (up to a bound); how many.
+local function prune(t, bucket, bound)
+    local key, dropped = t.p .. 'bucket:' .. bucket, 0
+    local most, age = limits_of(bucket)
+    if most >= 0 then
+        local excess = min(call('ZCARD', key) - most, CHUNK)
+        if excess > 0 then
+            local popped, ids = call('ZPOPMIN', key, excess), {}
+            for i = 1, #popped, 2 do ids[#ids + 1] = popped[i] end
+            load(t, ids)
+            drop_filed(t, ids)
+            dropped = #ids
+        end
+    end
+    if age >= 0 then
+        local old = {}
+        while dropped + #old < bound do
+            local id = call('ZRANGE', key, #old, #old)[1]
+            local h = id and row(t, id)
+            if not id or (h and h[FINISHED] + age > t.now) then break end
+            old[#old + 1] = id
+        end
+        if #old > 0 then
+            call('ZREMRANGEBYRANK', key, 0, #old - 1)
+            drop_filed(t, old)
+            dropped = dropped + #old
+        end
+    end
+    return dropped
+end
+
+-- ---- telling who waits
+
+local INLINE_MAX = 16384
+
+local function finished_news(id, h)
+    local result, problem, inline = h[RESULT], h[ERROR], true
+    if #(result or '') + #(problem or '') > INLINE_MAX then result, problem, inline = false, false, false end
+    return '\150' .. text(id) .. text(STATES[h[STATE]]) .. binary_or_nil(result) .. binary_or_nil(problem) .. text(h[REASON])
+        .. (inline and '\195' or '\194')
+end
+
+local function post(t, boxes)
+    for client, items in pairs(boxes) do
+        t.told[client] = true
+        call('PUBLISH', t.p .. 'to:' .. client, '\221' .. struct.pack('>I4', #items) .. concat(items))
+    end
+end
+
+-- One message per client with all that ended in this step and it waits for.
+local function tell(t, ids, say)
+    if #ids == 0 or call('EXISTS', t.p .. 'watched') == 0 then return end
+    local names, boxes, heard = call_many('HMGET', t.p .. 'watched', ids), {}, {}
+    for i, id in ipairs(ids) do
+        if names[i] then
+            heard[#heard + 1] = id
+            for client in string.gmatch(names[i], '[^\n]+') do
+                boxes[client] = boxes[client] or {}
+                boxes[client][#boxes[client] + 1] = say(id)
+                call('SREM', t.p .. 'watching:' .. client, id)
+            end
+        end
+    end
+    call_many('HDEL', t.p .. 'watched', heard)
+    post(t, boxes)
+end
+
+-- The end of every step that changes something.
+local function commit(t)
+    tell(t, t.ended, function(id) return finished_news(id, t.rows[id]) end)
+    flush(t)
+    for bucket in pairs(t.touched) do
+        call('SADD', t.p .. 'buckets', bucket)
+        prune(t, bucket, PRUNE_STEP)
+    end
+    flush(t)
+    write_rows(t)
+    write_counts(t)
+    record(t)
+    call('HSET', t.meta, 'last', t.now, 'shift', t.shift, 'n', t.n, 'rank', t.rank, 'seen', t.seen)
+end

@@ -1,0 +1,230 @@
+-- Reading: nothing here changes anything.
+
+-- A record as it is answered: id, body, head, progress, result, error; '' for what there is not.
+local function add_record(t, list, id, h)
+    local size = #list
+    list[size + 1] = id
+    for i = 2, 6 do list[size + i] = '' end
+    if not h then return end
+    local result, problem = h[RESULT], h[ERROR]
+    h[RESULT], h[ERROR] = false, false  -- they are bytes, which would not survive among the text of the others
+    list[size + 2], list[size + 3] = call('HGET', t.p .. 'jobs', id) or '', pack(h)
+    list[size + 4], list[size + 5], list[size + 6] = call('HGET', t.p .. 'progress', id) or '', result or '', problem or ''
+    h[RESULT], h[ERROR] = result, problem
+end
+
+-- get(settings, now, id, …)
+local function get(keys, args)
+    local t, list, ids = begin(keys, args, true), {}, {}
+    for i = 3, #args do ids[#ids + 1] = args[i] end
+    load(t, ids)
+    for _, id in ipairs(ids) do add_record(t, list, id, row(t, id)) end
+    return list
+end
+
+
+-- ---- listings: a bounded number of candidates in the order of acceptance, from where the last call stopped
+
+local function beyond(n, after, newest) return after == 0 or (newest and n < after) or (not newest and n > after) end
+
+-- Candidates from an index of dead letters, which is ordered by number.
+local function from_failed(t, q, after, most)
+    local key = t.p .. 'failed'
+    if q[3] ~= '' then key = key .. ':task:' .. q[3] elseif q[4] ~= '' then key = key .. ':mark:' .. q[4] end
+    local ids
+    if q[8] then
+        ids = call('ZREVRANGEBYSCORE', key, after == 0 and '+inf' or '(' .. after, '-inf', 'LIMIT', 0, most + 1)
+    else
+        ids = call('ZRANGEBYSCORE', key, '(' .. after, '+inf', 'LIMIT', 0, most + 1)
+    end
+    local more = #ids > most
+    ids[most + 1] = nil
+    return ids, more
+end
+
+-- The ids of all jobs in one of the working states, or nil where they are too many to be sorted.
+local function in_state(t, state)
+    local ids, total, queues = {}, 0, {}
+    local counts = call('HGETALL', t.p .. 'counts')
+    for i = 1, #counts, 2 do
+        if byte(counts[i], 1) == 48 + state and tonumber(counts[i + 1]) > 0 then
+            total, queues[#queues + 1] = total + tonumber(counts[i + 1]), sub(counts[i], 2)
+        end
+    end
+    if total > CHUNK then return nil end
+    local function all_of(command, key, ...)
+        for _, id in ipairs(call(command, t.p .. key, ...)) do ids[#ids + 1] = id end
+    end
+    if state == SCHEDULED then
+        all_of('ZRANGE', 'due', 0, -1)
+    elseif state == RUNNING then
+        for _, worker in ipairs(call('ZRANGE', t.p .. 'workers', 0, -1)) do all_of('SMEMBERS', 'held:' .. worker) end
+    else
+        for _, queue in ipairs(queues) do
+            all_of('ZRANGE', 'ready:' .. queue, 0, -1)
+            all_of('ZRANGE', 'solo:' .. queue, 0, -1)
+        end
+        for _, group in ipairs(call('HKEYS', t.p .. 'asides')) do all_of('ZRANGE', 'aside:' .. group, 0, -1) end
+    end
+    return ids
+end
+
+local function sorted(t, ids, after, newest, keep)
+    local found, seen = {}, {}
+    load(t, ids)
+    for _, id in ipairs(ids) do
+        local h = row(t, id)
+        if h and not seen[id] and beyond(h[N], after, newest) and (not keep or keep(h)) then
+            seen[id], found[#found + 1] = true, id
+        end
+    end
+    table.sort(found, function(a, b)
+        if newest then return t.rows[a][N] > t.rows[b][N] end
+        return t.rows[a][N] < t.rows[b][N]
+    end)
+    return found
+end
+
+-- When the first job of a list of accepted ones that is still there was accepted.
+local function first_at(t, k)
+    for _, id in ipairs(call('LRANGE', t.p .. 'log:' .. k, 0, -1)) do
+        local h = row(t, id)
+        if h then return h[AT] end
+    end
+    return 0
+end
+
+-- The list in which jobs accepted at an instant are, by halving.
+local function chunk_at(t, instant)
+    local low, high = 0, call('ZCARD', t.p .. 'chunks') - 1
+    while low < high do
+        local middle = floor((low + high + 1) / 2)
+        local k = call('ZRANGE', t.p .. 'chunks', middle, middle)[1]
+        if first_at(t, k) < instant then low = middle else high = middle - 1 end
+    end
+    return tonumber(call('ZRANGE', t.p .. 'chunks', low, low)[1] or 0)
+end
+
+-- The next list to look at, and whether there are others behind it.
+local function next_chunk(t, q, after)
+    local newest, from = q[8]
+    if newest then
+        from = after > 0 and floor((after - 2) / CHUNK) or 1 / 0
+        if q[7] > 0 then from = min(from, chunk_at(t, q[7])) end
+    else
+        from = after > 0 and floor(after / CHUNK) or 0
+        if q[6] > 0 then from = max(from, chunk_at(t, q[6])) end
+    end
+    local command, far = newest and 'ZREVRANGEBYSCORE' or 'ZRANGEBYSCORE', newest and '-inf' or '+inf'
+    local found = call(command, t.p .. 'chunks', from == 1 / 0 and '+inf' or from, far, 'LIMIT', 0, 2)
+    return tonumber(found[1]), found[2] ~= nil
+end
+
+-- Candidates from the list of all accepted jobs. Answers also the number to go on from, if there is more.
+local function from_log(t, q, after, most)
+    local k, others = next_chunk(t, q, after)
+    if not k then return {}, false, 0 end
+    local ids = sorted(t, call('LRANGE', t.p .. 'log:' .. k, 0, -1), after, q[8], function(h) return floor((h[N] - 1) / CHUNK) == k end)
+    if #ids > most then
+        for i = #ids, most + 1, -1 do ids[i] = nil end
+        return ids, true, t.rows[ids[most]][N]
+    end
+    return ids, others, q[8] and k * CHUNK + 1 or (k + 1) * CHUNK
+end
+
+local function candidates(t, q, only, after, most)
+    if only == FAILED then
+        local ids, more = from_failed(t, q, after, most)
+        load(t, ids)
+        return ids, more, 0
+    end
+    local ids = q[5] ~= '' and call('SMEMBERS', t.p .. 'held:' .. q[5])
+    if not ids and only >= SCHEDULED and only <= RUNNING then ids = in_state(t, only) end
+    if not ids then return from_log(t, q, after, most) end
+    ids = sorted(t, ids, after, q[8])
+    local more = #ids > most
+    for i = #ids, most + 1, -1 do ids[i] = nil end
+    return ids, more, 0
+end
+
+-- find(settings, now, query, only, after, limit, most)
+--   only    the one state that is asked for, or -1; after: the number to go on from, or 0
+--   limit   how many records to answer; most: how many to look at
+-- Answers: the number to go on from (0: there is no more), how many were looked at, then records as above.
+local function find(keys, args)
+    local t, q = begin(keys, args, true), cmsgpack.unpack(args[3])
+    local limit, list, looked, found = tonumber(args[6]), {}, 0, 0
+    local ids, more, cursor = candidates(t, q, tonumber(args[4]), tonumber(args[5]), min(tonumber(args[7]), CHUNK))
+    for i, id in ipairs(ids) do
+        local h = row(t, id)
+        looked = i
+        if h and fits(h, q) then
+            add_record(t, list, id, h)
+            found = found + 1
+        end
+        if found == limit then break end
+    end
+    if looked < #ids or (more and cursor == 0) then
+        local h = row(t, ids[looked])
+        more, cursor = true, h and h[N] or 0
+    end
+    return { more and string.format('%d', cursor) or '0', looked, unpack(list) }
+end
+
+-- queues(settings, now): answers the counts (state code and queue, number, …), and per queue with ready jobs how long the oldest
+-- of those at the head has waited.
+local function queues(keys, args)
+    local t, ages, groups = begin(keys, args, true), {}, {}
+    local counts = call('HGETALL', t.p .. 'counts')
+    for _, group in ipairs(call('HKEYS', t.p .. 'asides')) do
+        local queue = string.match(group, '^(.-)\n')
+        groups[queue] = groups[queue] or {}
+        table.insert(groups[queue], 'aside:' .. group)
+    end
+    for i = 1, #counts, 2 do
+        local queue, oldest = sub(counts[i], 2), nil
+        if byte(counts[i], 1) == 48 + READY and tonumber(counts[i + 1]) > 0 then
+            for _, key in ipairs({ 'ready:' .. queue, 'solo:' .. queue, unpack(groups[queue] or {}) }) do
+                local id = call('ZRANGE', t.p .. key, 0, 0)[1]
+                local h = id and row(t, id)
+                if h and (not oldest or h[AT] < oldest) then oldest = h[AT] end
+            end
+        end
+        if oldest then
+            ages[#ages + 1] = queue
+            ages[#ages + 1] = string.format('%d', t.now - oldest)
+        end
+    end
+    return { counts, ages }
+end
+
+-- workers(settings, now): answers for each: presence, beat age, alive, running, idle.
+local function workers(keys, args)
+    local t, list = begin(keys, args, true), {}
+    for _, id in ipairs(call('ZRANGE', t.p .. 'workers', 0, -1)) do
+        local w = call('HMGET', t.p .. 'worker:' .. id, 'presence', 'beat', 'dead', 'until', 'lease', 'idle')
+        local ends, lease = tonumber(w[4]), tonumber(w[5])
+        -- With the extension that the next step which writes would give it.
+        if ends > t.last and t.gap > lease / 2 then ends = ends + t.gap end
+        local size = #list
+        list[size + 1], list[size + 2] = w[1], t.now - tonumber(w[2])
+        list[size + 3] = (w[3] ~= '1' and ends > t.now) and 1 or 0
+        list[size + 4], list[size + 5] = call('SCARD', t.p .. 'held:' .. id), tonumber(w[6])
+    end
+    return list
+end
+
+-- logs(settings, now, id, after, limit): answers packed lines: [n, at, level, text].
+local function logs(keys, args)
+    local t, after, limit = begin(keys, args, true), tonumber(args[4]), tonumber(args[5])
+    local h, key = row(t, args[3]), t.p .. 'logs:' .. args[3]
+    if not h or h[LOGGED] == 0 then return {} end
+    local from = max(0, after + 1 - (h[LOGGED] - call('LLEN', key)))
+    return call('LRANGE', key, from, from + limit - 1)
+end
+
+register('get', get, 'no-writes')
+register('find', find, 'no-writes')
+register('queues', queues, 'no-writes')
+register('workers', workers, 'no-writes')
+register('logs', logs, 'no-writes')

@@ -1,0 +1,136 @@
+-- Records: how a job is kept, and how bytes become rows and rows bytes.
+--
+-- jobs   id -> body   written once: '>I5I6' (number, accepted at), then MessagePack: task, version, queue, priority,
+--                     payload, meta. The last two are binary and never looked into.
+-- heads  id -> head   what changes: a MessagePack array, the fields below. A job has none as long as it is as it came
+--                     in (ready, all options default): most jobs wait like that, and cost less memory so.
+
+-- Lua's own libraries are not there yet while this one is loaded: every step begins by making sure of them.
+local call, pack, unpack_limit, sub, byte, char, concat, floor, min, max
+local function borrow()
+    if call then return end
+    call, pack, unpack_limit = redis.call, cmsgpack.pack, cmsgpack.unpack_limit
+    sub, byte, char, concat = string.sub, string.byte, string.char, table.concat
+    floor, min, max = math.floor, math.min, math.max
+end
+
+local N, AT, TASK, VERSION, QUEUE, PRIORITY, STATE, RUN, EPOCH, SEQ, ATTEMPT, CRASHES, SNOOZES = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13
+local WORKER, STARTED, RANK, FINISHED, DUE, EXPIRES, EXPIRE_TO, MAX_CRASHES, CRASH_DELAY = 14, 15, 16, 17, 18, 19, 20, 21, 22
+local HOLD, ASIDE_AT, CANCEL, LOGGED, KEEP_DONE, KEEP_FAILED, REASON, FINGERPRINT, RESULT, ERROR = 23, 24, 25, 26, 27, 28, 29, 30, 31, 32
+
+local WAITING, SCHEDULED, READY, RUNNING, SUCCEEDED, FAILED, CANCELLED = 0, 1, 2, 3, 4, 5, 6
+local STATES = { [0] = 'waiting', 'scheduled', 'ready', 'running', 'succeeded', 'failed', 'cancelled', 'skipped' }
+-- Why a ready job is out of the ready order: not at all, nobody here declares it, or it must run alone.
+local NOT_HELD, ASIDE, SOLO = 0, 1, 2
+
+local PREFIX = 11
+local BAND = 2 ^ 48
+local MAX_CRASHES_DEFAULT = 3
+
+-- Bytes that are to arrive as bytes: what Lua packs itself arrives as text.
+local function binary(s)
+    local size = #s
+    if size < 256 then return '\196' .. char(size) .. s end
+    return '\198' .. struct.pack('>I4', size) .. s
+end
+
+local function binary_or_nil(s) return s and binary(s) or '\192' end
+
+local function text(s)
+    local size = #s
+    if size < 32 then return char(160 + size) .. s end
+    if size < 256 then return '\217' .. char(size) .. s end
+    return pack(s)
+end
+
+-- The binary value at an offset, and where it ends; nil where there is none.
+local function read_binary(s, at)
+    local tag = byte(s, at + 1)
+    if tag == 196 then
+        local size = byte(s, at + 2)
+        if size and at + 2 + size <= #s then return sub(s, at + 3, at + 2 + size), at + 2 + size end
+    elseif tag == 197 or tag == 198 then
+        local wide = tag == 197 and 2 or 4
+        if at + 1 + wide > #s then return nil end
+        local size = struct.unpack('>I' .. wide, s, at + 2)
+        local from = at + 1 + wide
+        if from + size <= #s then return sub(s, from + 1, from + size), from + size end
+    end
+    return nil
+end
+
+-- Names of tasks and queues are plain text, whatever else is damaged.
+local function is_name(value) return type(value) == 'string' and not string.find(value, '[^\32-\126]') end
+
+-- A body's parts, or nil where it is damaged: from, task, version, queue, priority, payload, meta. `from` is where
+-- the payload begins.
+local function read_body(raw)
+    if not raw or #raw <= PREFIX then return nil end
+    local fine, from, task, version, queue, priority = pcall(unpack_limit, raw, 4, PREFIX)
+    if not fine or type(version) ~= 'number' or type(priority) ~= 'number' or not is_name(task) or not is_name(queue) then
+        return nil
+    end
+    local payload, behind = read_binary(raw, from)
+    if not payload then return nil end
+    local meta, finish = read_binary(raw, behind)
+    if not meta or finish ~= #raw then return nil end
+    return from, task, version, queue, priority, payload, meta
+end
+
+local function new_body(n, at, parts) return struct.pack('>I5I6', n, at) .. parts end
+
+-- The head of a job that has none: as it came in, with its place in the ready order.
+local function fresh_head(raw, rank)
+    local from, task, version, queue, priority = read_body(raw)
+    if not from then return nil end
+    local n, at = struct.unpack('>I5I6', raw)
+    return {
+        n, at, task, version, queue, priority, READY, 1, 0, 0, 0, 0, 0,
+        '', 0, rank, 0, 0, 0, CANCELLED, MAX_CRASHES_DEFAULT, 0,
+        NOT_HELD, 0, 0, 0, '', '', '', '', false, false,
+    }
+end
+
+local function read_head(raw)
+    local fine, h = pcall(cmsgpack.unpack, raw)
+    if fine and type(h) == 'table' and #h == ERROR then return h end
+    return nil
+end
+
+local function runs_alone(h) return h[CRASHES] > 0 and h[CRASHES] == h[MAX_CRASHES] - 1 end
+
+-- A redis command with more values than Lua can spread at once.
+local SPREAD = 2000
+local function call_many(command, key, values)
+    local size = #values
+    if size <= SPREAD then
+        if size > 0 then return call(command, key, unpack(values)) end
+        return {}
+    end
+    local all = {}
+    for from = 1, size, SPREAD do
+        local part = call(command, key, unpack(values, from, min(from + SPREAD - 1, size)))
+        if type(part) == 'table' then
+            for i = 1, #part do all[#all + 1] = part[i] end
+        end
+    end
+    return all
+end
+
+local function list_of(values)
+    local parts = {}
+    for i, value in ipairs(values) do parts[i] = text(value) end
+    return '\221' .. struct.pack('>I4', #parts) .. concat(parts)
+end
+
+-- A query: [queue, states, task, fingerprint, worker, since, until, newest first]; states is false, or for each whether it is
+-- wanted; '' and 0 want anything.
+local function fits(h, q)
+    return (q[1] == '' or h[QUEUE] == q[1])
+        and (not q[2] or q[2][h[STATE] + 1])
+        and (q[3] == '' or h[TASK] == q[3])
+        and (q[4] == '' or h[FINGERPRINT] == q[4])
+        and (q[5] == '' or h[WORKER] == q[5])
+        and (q[6] == 0 or h[AT] >= q[6])
+        and (q[7] == 0 or h[AT] < q[7])
+end

@@ -1,0 +1,114 @@
+-- Workers: what they can do, and waking those that have nothing to do.
+--
+-- worker:<id>   hash: n, seq, lease, until, beat, idle, dead, reserved, alone, mark, refused, skills, presence
+-- workers       sorted set of all of them, by the order in which they came
+-- leases        sorted set of all of them, by the end of their lease; 0 for one judged dead
+-- held:<id>     set: what it runs
+-- idle:<queue>  sorted set of those that got less than they wanted from this queue
+local skills_seen, skills_known = {}, 0
+
+-- What a worker listens to and declares, decoded once for all workers that say the same. `mark` names the content.
+--   packed   [[queue, …], {task: [max_crashes, version, …]}, {queue: max_crashes}]
+local function skills_of(t, worker, mark)
+    local found = skills_seen[mark]
+    if not found then
+        local s = cmsgpack.unpack(call('HGET', t.p .. 'worker:' .. worker, 'skills'))
+        found = { queues = s[1], tasks = {}, open = s[3] }
+        for task, said in pairs(s[2]) do
+            local versions = { max_crashes = said[1] }
+            for i = 2, #said do versions[said[i]] = true end
+            found.tasks[task] = versions
+        end
+        skills_known = skills_known + 1
+        if skills_known > 1000 then skills_seen, skills_known = {}, 1 end
+        skills_seen[mark] = found
+    end
+    return found
+end
+
+local function takes(skills, queue, task, version)
+    local said = skills.tasks[task]
+    return (said and said[version]) or skills.open[queue] ~= nil
+end
+
+local function listens(skills, queue)
+    for _, name in ipairs(skills.queues) do
+        if name == queue then return true end
+    end
+    return false
+end
+
+-- The limit of a record, lowered by what the worker that lost it declared.
+local function lowered_crashes(skills, h)
+    local said = skills.tasks[h[TASK]]
+    local most = (said and said.max_crashes) or skills.open[h[QUEUE]] or 0
+    return most > 0 and min(h[MAX_CRASHES], most) or h[MAX_CRASHES]
+end
+
+local function worker_skills(t, worker)
+    local mark = call('HGET', t.p .. 'worker:' .. worker, 'mark')
+    return mark and skills_of(t, worker, mark)
+end
+
+local function no_longer_idle(t, worker, skills)
+    call('HSET', t.p .. 'worker:' .. worker, 'idle', 0)
+    for _, queue in ipairs(skills.queues) do call('ZREM', t.p .. 'idle:' .. queue, worker) end
+end
+
+local function now_idle(t, worker, n, skills)
+    for _, queue in ipairs(skills.queues) do call('ZADD', t.p .. 'idle:' .. queue, n, worker) end
+end
+
+-- Wakes as many idle workers of a queue as there are jobs. One that nobody hears for (its connection is broken) does
+-- not count: it asks for itself when it is back. `who` narrows it down to workers whose skills fit.
+local function wake(t, queue, jobs, who)
+    local key = t.p .. 'idle:' .. queue
+    while jobs > 0 do
+        local idle = call('ZRANGE', key, 0, who and -1 or min(jobs, 100) - 1)
+        local woken = 0
+        for _, worker in ipairs(idle) do
+            local skills = worker_skills(t, worker)
+            if not skills then
+                call('ZREM', key, worker)
+                woken = woken + 1
+            elseif jobs > 0 and (not who or who(skills)) then
+                no_longer_idle(t, worker, skills)
+                woken = woken + 1
+                if call('PUBLISH', t.p .. 'to:' .. worker, '') > 0 then jobs = jobs - 1 end
+            end
+        end
+        if woken == 0 or who then return end
+    end
+end
+
+local function next_due(t)
+    local head = call('ZRANGE', t.p .. 'due', 0, 0, 'WITHSCORES')
+    if not head[1] then return -1, nil end
+    return max(0, tonumber(head[2]) - t.now), head[1]
+end
+
+-- What a worker runs and is asked to cancel. The set exists only while someone has asked.
+local function cancels(t, worker)
+    local asked = call('SMEMBERS', t.p .. 'cancels:' .. worker)
+    local still = {}
+    for _, id in ipairs(asked) do
+        if call('SISMEMBER', t.p .. 'held:' .. worker, id) == 1 then
+            still[#still + 1] = id
+        else
+            call('SREM', t.p .. 'cancels:' .. worker, id)
+        end
+    end
+    return still
+end
+
+-- The aside groups of a queue that this worker declares.
+local function my_asides(t, skills, queue)
+    local groups = {}
+    for _, group in ipairs(call('HKEYS', t.p .. 'asides')) do
+        local of, task, version = string.match(group, '^(.-)\n(.-)\n(.*)$')
+        if of == queue and takes(skills, queue, task, tonumber(version)) and call('EXISTS', t.p .. 'aside:' .. group) == 1 then
+            groups[#groups + 1] = 'aside:' .. group
+        end
+    end
+    return groups
+end

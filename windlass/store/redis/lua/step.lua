@@ -1,0 +1,238 @@
+-- A step: what one call to the library reads, changes and tells. Rows are read once and written once, at the end;
+-- everything else that changes is collected likewise, so that a batch costs a few commands and not a few per job.
+local CALM = 7500
+local settings_seen, settings_known = {}, 0
+
+-- [done, failed, unknown_after, events_kept, logs_kept, expired, crashed once, crashed, unknown, corrupt]: the first two are
+-- prefixes of the default buckets, the last five the errors that the store itself gives, with @places@ to fill in.
+local function settings_of(packed)
+    local found = settings_seen[packed]
+    if not found then
+        local s = cmsgpack.unpack(packed)
+        found = {
+            done = s[1], failed = s[2], unknown_after = s[3], events_kept = s[4], logs_kept = s[5],
+            expired_error = s[6], crashed_once = s[7], crashed = s[8], unknown_error = s[9],
+            corrupt_error = s[10],
+        }
+        settings_known = settings_known + 1
+        if settings_known > 100 then settings_seen, settings_known = {}, 1 end
+        settings_seen[packed] = found
+    end
+    return found
+end
+
+local function fill(template, values) return (string.gsub(template, '@(%w+)@', function(name) return tostring(values[name]) end)) end
+
+local function server_time()
+    local time = call('TIME')
+    return time[1] * 1000 + floor(time[2] / 1000)
+end
+
+-- Everyone was paused, or the clock was set: nobody may be judged dead for not beating meanwhile.
+local function extend_leases(p, last, gap)
+    for _, id in ipairs(call('ZRANGE', p .. 'workers', 0, -1)) do
+        local w = call('HMGET', p .. 'worker:' .. id, 'until', 'lease', 'dead')
+        if w[3] ~= '1' and tonumber(w[1]) > last and gap > tonumber(w[2]) / 2 then
+            call('HINCRBY', p .. 'worker:' .. id, 'until', gap)
+            call('ZINCRBY', p .. 'leases', gap, id)
+        end
+    end
+end
+
+-- The store's clock: never backwards, forgiving of jumps. Reading steps leave it as it was.
+local function tick(t, host, reading)
+    local now = host + t.shift
+    t.gap = 0
+    if now < t.last then
+        t.shift = t.shift + t.last - now
+        now = t.last
+    else
+        local gap = now - t.last
+        if gap > CALM or (t.short > 0 and gap > t.short / 2) then
+            local eaten = min(t.shift, gap)
+            t.shift, now, gap = t.shift - eaten, now - eaten, gap - eaten
+            t.gap = gap
+            if gap > 0 and not reading then
+                extend_leases(t.p, t.last, gap)
+                call('HSET', t.meta, 'last', now, 'shift', t.shift)  -- once, also if this step goes no further
+            end
+        end
+    end
+    t.now = now
+end
+
+-- args[1]: settings. args[2]: the instant, or '' for the server's own clock.
+local function begin(keys, args, reading)
+    borrow()
+    local meta = call('HMGET', keys[1], 'last', 'shift', 'short', 'n', 'rank', 'seen')
+    local host = args[2] ~= '' and tonumber(args[2]) or server_time()
+    local t = {
+        p = sub(keys[1], 1, -5), meta = keys[1], settings = settings_of(args[1]),
+        last = tonumber(meta[1] or host), shift = tonumber(meta[2] or 0), short = tonumber(meta[3] or 0),
+        n = tonumber(meta[4] or 0), rank = tonumber(meta[5] or 0), seen = tonumber(meta[6] or 0),
+        rows = {}, dirty = {}, adds = {}, rems = {}, counts = {}, touched = {}, ended = {}, blocks = {}, told = {},
+    }
+    tick(t, host, reading)
+    return t
+end
+
+-- ---- rows
+
+-- The row of one job, nil where there is none or it is damaged.
+local function row(t, id)
+    local h = t.rows[id]
+    if h == nil then
+        local packed = call('HGET', t.p .. 'heads', id)
+        if packed then
+            h = read_head(packed)
+        else
+            h = fresh_head(call('HGET', t.p .. 'jobs', id), 0)
+            if h then h[RANK] = tonumber(call('ZSCORE', t.p .. 'ready:' .. h[QUEUE], id) or 0) end
+        end
+        t.rows[id] = h or false
+    end
+    return h or nil
+end
+
+-- Reads the heads of many jobs at once; those that have none are left to `row`.
+local function load(t, ids)
+    local missing = {}
+    for i = 1, #ids do
+        if t.rows[ids[i]] == nil then missing[#missing + 1] = ids[i] end
+    end
+    local heads = call_many('HMGET', t.p .. 'heads', missing)
+    for i = 1, #missing do
+        if heads[i] then t.rows[missing[i]] = read_head(heads[i]) or false end
+    end
+end
+
+local function touch(t, id) t.dirty[id] = true end
+
+local function forget(t, id)
+    t.rows[id], t.dirty[id] = false, nil
+end
+
+-- ---- indexes, written in batches
+
+local function add(t, key, score, id)
+    local list = t.adds[key]
+    if not list then
+        list = {}
+        t.adds[key] = list
+    end
+    local size = #list
+    list[size + 1], list[size + 2] = score, id
+end
+
+local function rem(t, key, id)
+    local list = t.rems[key]
+    if not list then
+        list = {}
+        t.rems[key] = list
+    end
+    list[#list + 1] = id
+end
+
+-- Removals first: a job that leaves an index and comes back to it in one step stays. Whoever reads an index that this
+-- step may have changed flushes before.
+local function flush(t)
+    if next(t.rems) then
+        for key, ids in pairs(t.rems) do call_many('ZREM', t.p .. key, ids) end
+        t.rems = {}
+    end
+    if next(t.adds) then
+        for key, pairs_ in pairs(t.adds) do call_many('ZADD', t.p .. key, pairs_) end
+        t.adds = {}
+    end
+end
+
+local function count(t, queue, state, by)
+    local states = t.counts[queue]
+    if not states then
+        states = {}
+        t.counts[queue] = states
+    end
+    states[state] = (states[state] or 0) + by
+end
+
+local function set_state(t, h, state)
+    count(t, h[QUEUE], h[STATE], -1)
+    count(t, h[QUEUE], state, 1)
+    h[STATE] = state
+end
+
+local function next_rank(t, priority)
+    t.rank = t.rank + 1
+    return (9 - priority) * BAND + t.rank
+end
+
+-- ---- news: one entry of the event stream for one step
+
+-- Blocks are ordered by the first event of their kind; within one, jobs of the same task and queue share a group:
+-- [kind, worker, task, queue, ids, data or false], where data is JSON per job.
+local function news(t, kind, worker, id, task, queue, data)
+    local name = kind .. '\n' .. worker
+    local block = t.blocks[name]
+    if not block then
+        block = {}
+        t.blocks[name] = block
+        t.blocks[#t.blocks + 1] = block
+    end
+    local group = block[#block]
+    if not group or group[3] ~= task or group[4] ~= queue or (data and true or false) ~= (group[6] and true or false) then
+        group = { kind, worker, task, queue, {}, data and {} or false }
+        block[#block + 1] = group
+    end
+    local ids = group[5]
+    ids[#ids + 1] = id
+    if data then group[6][#ids] = data end
+    t.seen = t.seen + 1
+    t.news = true
+end
+
+local function job_news(t, kind, worker, id, h, data) news(t, kind, worker, id, h[TASK], h[QUEUE], data) end
+
+local function reason_data(reason) return reason ~= '' and cjson.encode({ reason = reason }) or nil end
+
+local function record(t)
+    if not t.news then return end
+    local groups = {}
+    for _, block in ipairs(t.blocks) do
+        for _, group in ipairs(block) do groups[#groups + 1] = group end
+    end
+    -- An entry is numbered by how many events there were in all, so that trimming by number bounds the memory too.
+    local key, kept = t.p .. 'events', t.settings.events_kept
+    call('XADD', key, 'MAXLEN', kept, t.seen .. '-0', 'e', pack({ t.now, groups }))
+    if t.seen > kept * 10 then call('XTRIM', key, 'MINID', t.seen - kept * 10 .. '-0') end
+    for _, client in ipairs(call('SMEMBERS', t.p .. 'followers')) do
+        if not t.told[client] and call('PUBLISH', t.p .. 'to:' .. client, '') == 0 then
+            call('SREM', t.p .. 'followers', client)
+        end
+    end
+end
+
+-- ---- the end of a step
+
+local function write_rows(t)
+    local heads = {}
+    for id in pairs(t.dirty) do
+        local size = #heads
+        heads[size + 1], heads[size + 2] = id, pack(t.rows[id])
+    end
+    call_many('HSET', t.p .. 'heads', heads)
+end
+
+local function write_counts(t)
+    local key = t.p .. 'counts'
+    for queue, states in pairs(t.counts) do
+        for state, by in pairs(states) do
+            if by ~= 0 then call('HINCRBY', key, state .. queue, by) end
+        end
+    end
+end
+
+-- Gives a function its name on the server. `allow-oom`: what gives memory back, or only moves a job on, may run when the
+-- server's memory is full; what takes a new job may not.
+local function register(name, callback, ...)
+    redis.register_function({ function_name = LIBRARY .. '_' .. name, callback = callback, flags = { ... } })
+end

@@ -1,0 +1,92 @@
+-- sweep(settings, now, limit): what time does to jobs: due, expired, orphaned, undeclared, past retention.
+-- Answers MessagePack: [promoted, recovered, quarantined, expired, parked, pruned, dead_workers, more, next_check].
+
+local function expire_due(t, limit)
+    local expired = 0
+    local ids = call('ZRANGEBYSCORE', t.p .. 'expiring', '-inf', t.now, 'LIMIT', 0, limit)
+    load(t, ids)
+    for _, id in ipairs(ids) do
+        local h = row(t, id)
+        rem(t, 'expiring', id)
+        if h and h[STATE] < RUNNING then
+            expire(t, id, h)
+            expired = expired + 1
+        end
+    end
+    return expired
+end
+
+-- Recovers the jobs of workers whose lease is over.
+local function reap(t, limit, reply)
+    local done = 0
+    for _, worker in ipairs(call('ZRANGEBYSCORE', t.p .. 'leases', '-inf', t.now)) do
+        if done >= limit then break end
+        judge_dead(t, worker, worker_skills(t, worker))
+        reply.dead[#reply.dead + 1] = worker
+        local gone, failed = bury(t, worker, true, limit - done)
+        reply.quarantined, reply.recovered = reply.quarantined + failed, reply.recovered + gone - failed
+        done = done + gone
+    end
+    return done
+end
+
+local function park_group(t, group, task, version, limit)
+    local parked, declared = 0, tonumber(call('HGET', t.p .. 'asides', group))
+    for _, id in ipairs(call('ZRANGE', t.p .. 'aside:' .. group, 0, CHUNK - 1)) do
+        local h = row(t, id)
+        local since = h and max(h[ASIDE_AT], declared)
+        if h and parked < limit and since <= t.now - t.settings.unknown_after then
+            unplace(t, id, h)
+            local waited = floor((t.now - since) / 1000)
+            h[ERROR], h[FINGERPRINT] = fill(t.settings.unknown_error, { task = task, version = version, seconds = waited }), 'unknown-task'
+            finish(t, id, h, FAILED, 'unknown task', '')
+            job_news(t, 'failed', '', id, h, reason_data('unknown task'))
+            parked = parked + 1
+        end
+    end
+    return parked
+end
+
+-- Dead-letters what no live worker has declared for long enough.
+local function park(t, limit)
+    local parked = 0
+    for _, group in ipairs(call('HKEYS', t.p .. 'asides')) do
+        local queue, task, version = string.match(group, '^(.-)\n(.-)\n(.*)$')
+        if not is_declared(t, queue, task, tonumber(version)) then parked = parked + park_group(t, group, task, version, limit - parked) end
+        flush(t)
+        if call('EXISTS', t.p .. 'aside:' .. group) == 0 then call('HDEL', t.p .. 'asides', group) end
+    end
+    return parked
+end
+
+local function prune_all(t, limit)
+    local pruned = 0
+    for _, bucket in ipairs(call('SMEMBERS', t.p .. 'buckets')) do
+        if pruned < limit then pruned = pruned + prune(t, bucket, limit - pruned) end
+        if call('EXISTS', t.p .. 'bucket:' .. bucket) == 0 then call('SREM', t.p .. 'buckets', bucket) end
+    end
+    return pruned
+end
+
+local function sweep(keys, args)
+    local t, limit = begin(keys, args), tonumber(args[3])
+    local reply = { dead = {}, quarantined = 0, recovered = 0 }
+    local expired = expire_due(t, limit)
+    flush(t)
+    local left = limit - expired
+    local waiting, promoted = {}, 0
+    if left > 0 then waiting, promoted = promote(t, left) end
+    for queue, jobs in pairs(waiting) do wake(t, queue, jobs) end
+    left = left - promoted
+    if left > 0 then left = left - reap(t, left, reply) end
+    flush(t)
+    local parked = left > 0 and park(t, left) or 0
+    left = left - parked
+    flush(t)
+    local pruned = left > 0 and prune_all(t, left) or 0
+    left = left - pruned
+    commit(t)
+    return pack({ promoted, reply.recovered, reply.quarantined, expired, parked, pruned, reply.dead, left <= 0, next_check(t) })
+end
+
+register('sweep', sweep, 'allow-oom')

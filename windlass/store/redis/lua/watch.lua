@@ -1,0 +1,55 @@
+-- Waiting for jobs and for events.
+local WATCH_SECONDS = 3600
+
+-- watch(settings, now, client, id, …): answers MessagePack [finished, missing] and remembers the rest. '*' is every event.
+local function watch(keys, args)
+    local t, client = begin(keys, args, true), args[3]
+    local finished, missing, ids = {}, {}, {}
+    local mine = t.p .. 'watching:' .. client
+    for i = 4, #args do ids[#ids + 1] = args[i] end
+    load(t, ids)
+    for _, id in ipairs(ids) do
+        local h = id ~= '*' and row(t, id)
+        if id == '*' then
+            call('SADD', t.p .. 'followers', client)
+        elseif not h then
+            missing[#missing + 1] = id
+        elseif h[STATE] > RUNNING then
+            finished[#finished + 1] = finished_news(id, h)
+        else
+            local names = call('HGET', t.p .. 'watched', id) or ''
+            if not string.find('\n' .. names, '\n' .. client .. '\n', 1, true) then
+                call('HSET', t.p .. 'watched', id, names .. client .. '\n')
+            end
+            call('SADD', mine, id)
+        end
+    end
+    call('EXPIRE', mine, WATCH_SECONDS)
+    return '\146\221' .. struct.pack('>I4', #finished) .. concat(finished) .. list_of(missing)
+end
+
+local function forget_watch(t, client, id)
+    call('SREM', t.p .. 'watching:' .. client, id)
+    local names = call('HGET', t.p .. 'watched', id)
+    if not names then return end
+    local left = {}
+    for name in string.gmatch(names, '[^\n]+') do
+        if name ~= client then left[#left + 1] = name .. '\n' end
+    end
+    if #left > 0 then call('HSET', t.p .. 'watched', id, concat(left)) else call('HDEL', t.p .. 'watched', id) end
+end
+
+-- unwatch(settings, now, client, all, id, …): forgets some of a client's watches, or with all = '1' every one.
+local function unwatch(keys, args)
+    local t, client = begin(keys, args, true), args[3]
+    for i = 5, #args do
+        if args[i] == '*' then call('SREM', t.p .. 'followers', client) else forget_watch(t, client, args[i]) end
+    end
+    if args[4] == '1' then
+        call('SREM', t.p .. 'followers', client)
+        for _, id in ipairs(call('SMEMBERS', t.p .. 'watching:' .. client)) do forget_watch(t, client, id) end
+    end
+end
+
+register('watch', watch, 'allow-oom')
+register('unwatch', unwatch, 'allow-oom')

@@ -1,0 +1,254 @@
+"""The engine's calls: each is one function of the library on the server, and one round trip."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from windlass.core.event import Entry
+from windlass.core.job import Finished, Job, LogLine, NewJob
+from windlass.core.lifecycle import Transition
+from windlass.errors import StoreError
+from windlass.store.base import (
+    MAX_BATCH,
+    Accept,
+    Action,
+    Answer,
+    BeatReply,
+    Change,
+    ChangeReply,
+    Clock,
+    Deliver,
+    ExchangeReply,
+    Note,
+    Page,
+    Presence,
+    Query,
+    QueueInfo,
+    StoreInfo,
+    StoreSettings,
+    SweepReply,
+    Want,
+    WatchReply,
+    WorkerInfo,
+)
+from windlass.store.redis import library, wire
+from windlass.store.redis.commands import Word
+from windlass.store.redis.link import Link
+from windlass.store.redis.place import parse_url
+from windlass.store.redis.promise import describe
+from windlass.store.shared import ALLOWED, CODE, STATES, check_batch
+
+log = logging.getLogger("windlass.redis")
+
+ACCEPTED, DUPLICATE = Answer(Accept.ACCEPTED), Answer(Accept.DUPLICATE)
+
+
+class RedisStore:
+    """Jobs on a Redis or Valkey server. For the form of the URL see ``place.parse_url``.
+
+    Time is the server's; a ``clock`` replaces it in tests.
+    """
+
+    def __init__(self, url: str, settings: StoreSettings, clock: Clock | None = None) -> None:
+        self.place = parse_url(url, settings.name)
+        self.settings = settings
+        self._clock = clock
+        self._settings = wire.settings(settings)
+        self._library, self._names = library.build()
+        self._link = Link(self.place, self._library, self._returned)
+        self._listening: dict[str, Deliver] = {}
+        self._watched: dict[str, set[str]] = {}
+        self._returning: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        await self._link.open()
+
+    async def close(self) -> None:
+        if self._returning is not None:
+            self._returning.cancel()
+        for name in list(self._listening):
+            try:
+                await self.unlisten(name)
+            except StoreError as error:  # a server that is gone must not keep us from closing
+                log.warning("could not sign off %s: %s", name, error)
+        await self._link.close()
+
+    async def _call(self, function: str, *args: Word, durable: bool = False) -> Any:
+        now = self._clock() if self._clock is not None else b""
+        return await self._link.call(self._names[function], self._settings, now, *args, durable=durable)
+
+    # -- the job path
+
+    async def insert(self, jobs: Sequence[NewJob]) -> list[Answer]:
+        check_batch(len(jobs))
+        if not jobs:
+            return []
+        return answers(await self._call("insert", *wire.insert(jobs), durable=True))
+
+    async def exchange(self, worker: str, seq: int, moves: Sequence[Transition], want: Want) -> ExchangeReply:
+        check_batch(len(moves))
+        args = wire.exchange(worker, seq, moves, want)
+        return wire.exchange_reply(await self._call("exchange", *args, durable=bool(moves)))
+
+    async def beat(self, presence: Presence, acked_seq: int, held: Sequence[str]) -> BeatReply:
+        skills = wire.encode(wire.skills(presence))
+        mark = hashlib.blake2b(skills, digest_size=12).hexdigest()
+        shown = wire.encode(presence)
+        args = (presence.id, acked_seq, presence.lease, mark, skills, shown, wire.encode(list(held)))
+        return wire.beat_reply(await self._call("beat", *args))
+
+    async def leave(self, worker: str, crashed: bool = False) -> None:
+        await self._call("leave", worker, int(crashed), durable=True)
+
+    async def note(self, worker: str, notes: Sequence[Note]) -> list[str]:
+        return [id.decode() for id in await self._call("note", worker, wire.note(notes))]
+
+    async def sweep(self, limit: int = MAX_BATCH) -> SweepReply:
+        return wire.sweep_reply(await self._call("sweep", limit))
+
+    async def change(
+        self, change: Change, ids: Sequence[str] = (), query: Query | None = None, limit: int = MAX_BATCH
+    ) -> ChangeReply:
+        check_batch(len(ids))
+        reply, asked = ChangeReply([], {}, ""), b""
+        if query is not None:
+            page = await self._find(query, min(query.limit, limit, MAX_BATCH))
+            ids, reply.cursor, asked = [job.id for job in page.jobs], page.cursor, wire.query(query)
+        if ids:
+            allowed = "".join("1" if state in ALLOWED[change.action] else "0" for state in STATES)
+            args = (change.action, allowed, argument(change), change.reason, asked, *ids)
+            changed, skipped, why = wire.change_reply(await self._call("change", *args, durable=True))
+            reply.changed, reply.skipped = changed, dict(zip(skipped, why, strict=True))
+        return reply
+
+    # -- waiting
+
+    async def watch(self, client: str, ids: Sequence[str]) -> WatchReply:
+        mine = self._watched.setdefault(client, set())
+        mine.update(ids)
+        reply = wire.watch_reply(await self._call("watch", client, *ids))
+        mine.difference_update(reply.missing, (item.id for item in reply.finished))
+        return reply
+
+    async def unwatch(self, client: str, ids: Sequence[str] | None = None) -> None:
+        if ids is None:
+            self._watched.pop(client, None)
+        elif client in self._watched:
+            self._watched[client].difference_update(ids)
+        await self._call("unwatch", client, int(ids is None), *(ids or ()))
+
+    async def listen(self, name: str, deliver: Deliver) -> None:
+        known = name in self._listening
+        self._listening[name] = deliver
+        if not known:
+            try:
+                await self._link.subscribe(name, lambda data: self._deliver(name, wire.news(data) if data else []))
+            except BaseException:
+                self._listening.pop(name, None)
+                raise
+
+    def _deliver(self, name: str, items: list[Finished]) -> None:
+        if items and name in self._watched:
+            self._watched[name].difference_update(item.id for item in items)
+        if name in self._listening:
+            self._listening[name](items)
+
+    async def unlisten(self, name: str) -> None:
+        if self._listening.pop(name, None) is not None:
+            await self._link.unsubscribe(name)
+            await self.unwatch(name)
+
+    def _returned(self) -> None:
+        """The connection was lost and is back. Messages sent meanwhile were not kept for us."""
+        if self._returning is None or self._returning.done():
+            self._returning = asyncio.get_running_loop().create_task(self._make_up())
+
+    async def _make_up(self) -> None:
+        """Ask for everything that is awaited, and wake everyone who may have missed a wake-up."""
+        for name in list(self._listening):
+            ids = list(self._watched.get(name, ()))
+            try:
+                for start in range(0, len(ids), MAX_BATCH):
+                    reply = await self.watch(name, ids[start : start + MAX_BATCH])
+                    if reply.finished:
+                        self._deliver(name, reply.finished)
+            except StoreError as error:
+                log.warning("could not ask again for what %s waits for: %s", name, error)
+            self._deliver(name, [])
+
+    # -- reading
+
+    async def get(self, ids: Sequence[str]) -> list[Job | None]:
+        return wire.records(await self._call("get", *ids)) if ids else []
+
+    async def find(self, query: Query) -> Page:
+        return await self._find(query, min(query.limit, MAX_BATCH))
+
+    async def _find(self, query: Query, limit: int) -> Page:
+        """Several calls, each of which looks at a bounded number of records."""
+        if query.after and not query.after.isdigit():
+            raise StoreError(f"cursor {query.after!r} is not one a listing gave out")
+        page, asked, after = Page([], ""), wire.query(query), int(query.after or 0)
+        only = CODE[query.states[0]] if len(query.states) == 1 else -1
+        budget = self.settings.scan_limit
+        while True:
+            reply = await self._call("find", asked, only, after, limit - len(page.jobs), min(budget, MAX_BATCH))
+            after, budget = int(reply[0]), budget - int(reply[1])
+            page.jobs += [job for job in wire.records(reply[2:]) if job is not None]
+            if not after:
+                return page
+            if len(page.jobs) >= limit or budget <= 0:
+                page.cursor, page.partial = str(after), len(page.jobs) < limit
+                return page
+
+    async def logs(self, id: str, after: int = -1, limit: int = MAX_BATCH) -> list[LogLine]:
+        return [wire.log(line) for line in await self._call("logs", id, after, limit)]
+
+    async def events(self, after: int, limit: int = 100) -> list[Entry]:
+        key = f"{self.place.tag}events"
+        if after < 0:
+            found = await self._link.command("XREVRANGE", key, "+", "-", "COUNT", 1)
+        else:
+            found = await self._link.command("XRANGE", key, f"({after}-0", "+", "COUNT", limit)
+        return [wire.entry(name, fields[1]) for name, fields in found]
+
+    async def queues(self) -> list[QueueInfo]:
+        counts, ages = await self._call("queues")
+        infos: dict[str, QueueInfo] = {}
+        for field, number in zip(counts[::2], counts[1::2], strict=True):
+            info = infos.setdefault(field[1:].decode(), QueueInfo(name=field[1:].decode(), counts={}))
+            if int(number):
+                info.counts[str(STATES[int(field[:1])])] = int(number)
+        for queue, age in zip(ages[::2], ages[1::2], strict=True):
+            infos[queue.decode()].oldest_ready = int(age)
+        return [infos[name] for name in sorted(infos)]
+
+    async def workers(self) -> list[WorkerInfo]:
+        rows = await self._call("workers")
+        return [
+            WorkerInfo(
+                presence=wire.presence(rows[at]), beat_age=rows[at + 1], alive=bool(rows[at + 2]),
+                running=rows[at + 3], idle=bool(rows[at + 4]),
+            )
+            for at in range(0, len(rows), 5)
+        ]  # fmt: skip
+
+    async def info(self) -> StoreInfo:
+        return await describe(self._link, self.place)
+
+
+def answers(said: list[bytes]) -> list[Answer]:
+    return [
+        ACCEPTED if not word else DUPLICATE if word == b"=" else Answer(Accept.CONFLICT, word.decode()) for word in said
+    ]
+
+
+def argument(change: Change) -> Word:
+    """The one value an action needs."""
+    if change.action is Action.EDIT:
+        return change.payload
+    return change.priority if change.action is Action.REPRIORITISE else change.queue

@@ -1,0 +1,42 @@
+"""What more than one engine needs and the contract does not say: codes of states, bounds, the host's clock."""
+
+from __future__ import annotations
+
+import time
+
+from windlass.core.job import State
+from windlass.errors import StoreError
+from windlass.store.base import MAX_BATCH, Action
+
+STATES = (
+    State.WAITING, State.SCHEDULED, State.READY, State.RUNNING,
+    State.SUCCEEDED, State.FAILED, State.CANCELLED, State.SKIPPED,
+)  # fmt: skip
+"""A state's code is its place here. The numbers are part of what engines keep: never renumber them."""
+
+CODE: dict[State, int] = {state: code for code, state in enumerate(STATES)}
+
+CALM = 7_500
+"""A jump of time this large is taken for one even when no worker is there to say how long half a lease is."""
+
+_PENDING = (State.WAITING, State.SCHEDULED, State.READY)
+
+ALLOWED: dict[Action, frozenset[State]] = {
+    Action.CANCEL: frozenset((*_PENDING, State.RUNNING)),
+    Action.RETRY: frozenset((State.FAILED, State.CANCELLED, State.SUCCEEDED, State.SKIPPED)),
+    Action.PROMOTE: frozenset((State.SCHEDULED,)),
+    Action.MOVE: frozenset((*_PENDING, State.FAILED)),
+    Action.REPRIORITISE: frozenset(_PENDING),
+    Action.EDIT: frozenset((*_PENDING, State.FAILED, State.CANCELLED, State.SKIPPED)),
+    Action.DELETE: frozenset(State) - {State.RUNNING},
+}
+"""To which states an action applies; jobs in others are skipped."""
+
+
+def check_batch(size: int) -> None:
+    if size > MAX_BATCH:
+        raise StoreError(f"{size} jobs in one call; at most {MAX_BATCH} are allowed")
+
+
+def host_clock() -> int:
+    return time.time_ns() // 1_000_000
