@@ -136,6 +136,14 @@ def test_sentinels_have_a_password_of_their_own() -> None:
     assert not isinstance(caught.value, StoreUnavailable)
 
 
+def test_a_sentinel_that_asks_for_a_password() -> None:
+    steps = Route(parse_url("redis+sentinel://ann:one@a/main", "app"), Clock()).steps()
+    next(steps)
+    steps.send(None)
+    with pytest.raises(StoreError, match="add sentinel_password="):
+        steps.send([Exception("NOAUTH Authentication required.")])
+
+
 def test_a_node_without_a_name_is_the_one_we_asked() -> None:
     place = parse_url("redis+cluster://seed:7000", "app")
     for nameless in (b"", None, b"?"):
@@ -144,6 +152,21 @@ def test_a_node_without_a_name_is_the_one_we_asked() -> None:
         steps.send(None)
         step = steps.send([hello(), [[0, 16383, [nameless, 7001, b"id", []]]]])
         assert step[0] == Address("seed", 7001)
+
+
+@pytest.mark.parametrize(
+    ("words", "first"),
+    [
+        ("MOVED 1 10.0.0.9:7009", Address("10.0.0.9", 7009)),
+        ("MOVED 1 ::1:7009", Address("::1", 7009)),
+        ("MOVED 1 :7009", Address("seed", 7000)),
+        ("READONLY You can't write against a read only replica.", Address("seed", 7000)),
+    ],
+)
+def test_the_search_begins_where_the_server_sent_us(words: str, first: Address) -> None:
+    route = Route(parse_url("redis+cluster://seed:7000", "app"), Clock())
+    route.moved(Exception(words))
+    assert next(route.steps())[0] == first
 
 
 def test_a_slot_nobody_serves_and_a_server_that_is_no_cluster() -> None:

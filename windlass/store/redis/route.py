@@ -43,7 +43,7 @@ Steps = Generator[Step, Any, None]
 
 
 class Route:
-    """Remembers which nodes answered, so that the next search begins with them."""
+    """Remembers which nodes failed and which are new, so that the next search begins with the one that answered."""
 
     def __init__(self, place: Place, clock: Callable[[], float] = time.monotonic) -> None:
         self._place, self._clock = place, clock
@@ -64,7 +64,7 @@ class Route:
         code, *_, target = str(error).split(" ")
         host, _, port = target.rpartition(":")
         if code == "MOVED" and self._place.kind == "cluster" and host and port.isdigit():
-            self._prefer(Address(host.strip("[]"), int(port)))
+            self._nodes = list(dict.fromkeys([Address(host.strip("[]"), int(port)), *self._nodes]))
 
     def _left(self) -> float:
         return max(LEAST, self._until - self._clock())
@@ -95,7 +95,6 @@ class Route:
                     problem = error
                     self._defer(node)
                 else:
-                    self._prefer(node)
                     return
                 if self._left() < PAUSE:
                     raise StoreUnavailable(f"found no master by {self._place.shown}; the last try: {problem}")
@@ -113,6 +112,8 @@ class Route:
     def _master(self, replies: Sequence[Reply], sentinel: Address) -> Address:
         for reply in replies:
             if isinstance(reply, Exception):
+                if faults.code_of(reply) == "NOAUTH":
+                    raise StoreError(f"the sentinel {sentinel} asks for a password of its own: add sentinel_password=…")
                 raise faults.explain(reply, self._place, f"the sentinel {sentinel}")
         if replies[-1] is None:
             raise StoreUnavailable(f"the sentinel {sentinel} knows no master named {self._place.master!r}")
@@ -143,8 +144,6 @@ class Route:
                 return found[0]
         raise StoreUnavailable(f"{asked} knows nobody who serves slot {self._place.slot}, which our keys are in")
 
-    def _prefer(self, node: Address) -> None:
-        self._nodes = [node, *(other for other in self._nodes if other != node)]
-
     def _defer(self, node: Address) -> None:
+        """Who failed comes last, in this round and in the next search."""
         self._nodes = [*(other for other in self._nodes if other != node), node]
