@@ -1,4 +1,4 @@
-"""Worker processes on one SQLite file, and a caller's app beside them."""
+"""Worker processes on one store, and a caller's app beside them. The store is a SQLite file unless told otherwise."""
 
 from __future__ import annotations
 
@@ -8,8 +8,32 @@ from pathlib import Path
 import pytest
 
 from tests.faults import jobs
+from tests.servers.fixtures import new_redis, redis7, valkey9
+from tests.servers.redis import fresh_prefix
 from tests.worker.helpers import SHORT, Fleet, Ledger
 from windlass import Windlass
+
+__all__ = ["new_redis", "redis7", "valkey9"]
+
+
+@pytest.fixture
+def engine(request: pytest.FixtureRequest) -> str:
+    """``sqlite`` or the name of a server's fixture; chosen by ``parametrize("engine", [...], indirect=True)``."""
+    return getattr(request, "param", "sqlite")
+
+
+@pytest.fixture
+def url(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> str:
+    """The store as the caller reaches it."""
+    if engine == "sqlite":
+        return f"sqlite:///{tmp_path}/jobs.db?durability=normal"
+    return f"{request.getfixturevalue(engine).url}?prefix={fresh_prefix()}"
+
+
+@pytest.fixture
+def worker_url(url: str) -> str:
+    """The store as the workers reach it."""
+    return url
 
 
 @pytest.fixture
@@ -18,17 +42,17 @@ def ledger(tmp_path: Path) -> Ledger:
 
 
 @pytest.fixture
-def fleet(tmp_path: Path) -> Iterator[Fleet]:
-    env = {"E2E_URL": f"sqlite:///{tmp_path}/jobs.db?durability=normal", "E2E_LEDGER": str(tmp_path / "ledger")}
+def fleet(tmp_path: Path, worker_url: str) -> Iterator[Fleet]:
+    env = {"E2E_URL": worker_url, "E2E_LEDGER": str(tmp_path / "ledger")}
     fleet = Fleet("tests.faults.jobs:app", tmp_path, env)
     yield fleet
     fleet.end()
 
 
 @pytest.fixture
-async def app(fleet: Fleet) -> AsyncIterator[Windlass]:
+async def app(url: str) -> AsyncIterator[Windlass]:
     """The workers' app as a caller has it."""
-    app = Windlass("faults", fleet.env["E2E_URL"], **SHORT, **jobs.PATIENT)
+    app = Windlass("faults", url, **SHORT, **jobs.PATIENT)
     for task in jobs.app.tasks.values():
         app.add_task(task.fn, {"name": task.name, "runs_in": task.runs_in, **task.layer})
     async with app:

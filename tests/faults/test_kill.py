@@ -11,12 +11,16 @@ from typing import Any
 
 import pytest
 
-from tests.faults.checker import Kill, Report, check, unfinished
+from tests.faults.checker import Kill, Report, check
 from tests.faults.jobs import in_process, in_thread, killer, neighbour, on_loop, once
+from tests.faults.load import nothing_left, slack
 from tests.worker.helpers import Fleet, Ledger, WorkerProcess, eventually
 from windlass import Handle, State, Windlass
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kills need POSIX")
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="kills need POSIX"),
+    pytest.mark.parametrize("engine", ["sqlite", "redis7"], indirect=True),
+]
 
 LEASE = 1.5
 KINDS = (on_loop,) * 7 + (in_thread,) * 2 + (in_process,)
@@ -68,26 +72,23 @@ async def massacre(app: Windlass, fleet: Fleet, ledger: Ledger, jobs: int, pause
     return report
 
 
-def slack() -> float:
-    """What a loaded machine may add to a promise about seconds."""
-    import os
-
-    return 0.5 * max(0.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+JOBS = {"sqlite": 2_000, "redis7": 3_000}
+JOBS_FOR_LONG = {"sqlite": 20_000, "redis7": 50_000}
 
 
-async def nothing_left(app: Windlass) -> bool:
-    return await unfinished(app) == 0
-
-
-async def test_nothing_is_lost_when_workers_are_killed(app: Windlass, fleet: Fleet, ledger: Ledger) -> None:
-    report = await massacre(app, fleet, ledger, 2_000, 0.08, seed=random.randrange(1 << 30))
+async def test_nothing_is_lost_when_workers_are_killed(
+    engine: str, app: Windlass, fleet: Fleet, ledger: Ledger
+) -> None:
+    report = await massacre(app, fleet, ledger, JOBS[engine], 0.08, seed=random.randrange(1 << 30))
     assert report.exposures > 20, f"too few jobs were interrupted to prove anything: {report}"
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(900)
-async def test_nothing_is_lost_when_workers_are_killed_for_long(app: Windlass, fleet: Fleet, ledger: Ledger) -> None:
-    report = await massacre(app, fleet, ledger, 20_000, 0.15, seed=random.randrange(1 << 30))
+@pytest.mark.timeout(1800)
+async def test_nothing_is_lost_when_workers_are_killed_for_long(
+    engine: str, app: Windlass, fleet: Fleet, ledger: Ledger
+) -> None:
+    report = await massacre(app, fleet, ledger, JOBS_FOR_LONG[engine], 0.15, seed=random.randrange(1 << 30))
     assert report.exposures > 400, report
 
 

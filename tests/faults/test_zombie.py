@@ -16,7 +16,10 @@ from tests.faults.jobs import blocking, in_process, in_thread, on_loop
 from tests.worker.helpers import Fleet, Ledger, eventually
 from windlass import State, Windlass
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="stopping a process needs POSIX")
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="stopping a process needs POSIX"),
+    pytest.mark.parametrize("engine", ["sqlite", "redis7"], indirect=True),
+]
 
 LEASE = 1.5
 

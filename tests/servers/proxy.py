@@ -283,7 +283,7 @@ class _Pair:
         elif self.proxy.mode is Mode.RESET or action is Action.CUT:
             self.reset()
         elif self.server:
-            self._asked += 1
+            self._asked += replies_to(request)
             self.server.send(request, self.proxy.seconds)
             if action is Action.LOSE_REPLY:
                 self._lost = self._asked
@@ -300,10 +300,10 @@ class _Pair:
             self.client.send(data, self.proxy.seconds)
 
     def _parse(self, data: bytes) -> Iterator[Any]:
-        """Replies; what the server sends unasked is none."""
+        """Replies; what the server sends unasked is none, but a subscription is confirmed in that form."""
         self._replies.feed(data)
-        while (reply := self._replies.gets()) is not False:
-            if not isinstance(reply, hiredis.PushNotification):
+        while (reply := self._replies.gets(False)) is not False:
+            if not isinstance(reply, hiredis.PushNotification) or reply[0].endswith(b"subscribe"):
                 yield reply
 
     def lost(self, side: _Side, error: Exception | None) -> None:
@@ -373,6 +373,14 @@ class _Side(asyncio.Protocol):
         if raw and not self.transport.is_closing():
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.transport.abort()
+
+
+def replies_to(request: bytes) -> int:
+    """How many replies a request brings: one, or one for each channel."""
+    words = request.split(b"\r\n", 3)
+    if request[:1] != b"*" or not words[2].upper().endswith(b"SUBSCRIBE"):
+        return 1
+    return max(1, int(words[0][1:]) - 1)
 
 
 def request_length(data: bytes) -> int:

@@ -15,7 +15,8 @@ import pytest
 
 from tests.servers.fixtures import NewRedis, certificates, new_redis
 from tests.servers.process import HOST, wait_until
-from tests.servers.redis import BINARIES, Certificates, RedisServer
+from tests.servers.proxy import Proxy
+from tests.servers.redis import BINARIES, Certificates, Connection, RedisServer
 from tests.servers.topology import Cluster, Sentinel
 
 ROOT = Path(__file__).parents[2]
@@ -174,3 +175,18 @@ def test_sentinels_replace_a_killed_master_and_take_it_back_as_a_replica(kind: s
         sentinel.restart(dead)
         assert dead.info("replication")["role"] == "slave"
         assert dead.command("GET", "k") == "v"
+
+
+def test_the_proxy_tells_replies_from_messages(new_redis: NewRedis) -> None:
+    """On one connection that also listens: exactly the reply that was ordered is lost."""
+    server = new_redis()
+    heard: list[object] = []
+    with Proxy(server) as proxy, Connection((HOST, proxy.port)) as client:
+        order = proxy.lose_reply(b"lose me")
+        for words in [("HELLO", 3), ("SUBSCRIBE", "a", "b"), ("PUBLISH", "a", "news"), ("ECHO", "kept")]:
+            heard.append(client.command(*words))
+        with pytest.raises(ConnectionResetError):  # what is heard may be earlier replies, until it ends
+            heard += [client.command(*words) for words in [("SET", "k", "lose me"), *[("ECHO", "late")] * 10]]
+        assert order.done
+    assert "OK" not in heard
+    assert server.command("GET", "k") == "lose me"
