@@ -142,7 +142,7 @@ class Head(msgspec.Struct, array_like=True):
     snoozes: int
     worker: str
     started: int
-    rank: int
+    rank: float
     finished: int
     due: int
     expires: int

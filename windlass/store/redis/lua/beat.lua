@@ -38,9 +38,7 @@ local function beat(keys, args)
     if tonumber(known[4] or 0) ~= lease then shortest_lease(t) end
     local skills, mine, dropped, runs = skills_of(t, worker, mark), {}, {}, {}
     for _, id in ipairs(held) do mine[id] = true end
-    local running = call('SMEMBERS', t.p .. 'held:' .. worker)
-    load(t, running)
-    for _, id in ipairs(running) do
+    for _, id in ipairs(load_held(t, worker)) do
         local h = row(t, id)
         runs[id] = true
         if h and h[SEQ] <= acked and not mine[id] then dropped[#dropped + 1] = id end

@@ -63,8 +63,9 @@ end
 
 function ACTIONS.edit(t, id, _, payload)
     local raw = call('HGET', t.p .. 'jobs', id)
-    local from, _, _, _, _, _, meta = read_body(raw)
-    call('HSET', t.p .. 'jobs', id, sub(raw, 1, from) .. binary(payload) .. binary(meta))
+    local from = read_body(raw)
+    local _, meta = payload_of(raw, from)
+    call('HSET', t.p .. 'jobs', id, sub(raw, 1, from) .. binary(payload) .. meta)
 end
 
 function ACTIONS.delete(t, id, h)

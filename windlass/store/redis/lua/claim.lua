@@ -24,36 +24,27 @@ local function quarantine(t, id, queue)
     job_news(t, 'failed', '', id, h, reason_data('corrupt record'))
 end
 
--- The end of a head that says nothing unusual: three zeros, CANCELLED, MAX_CRASHES_DEFAULT, five zeros, four empty texts, two
--- times false.
-local FRESH_TAIL = '\0\0\0\6\3\0\0\0\0\0\160\160\160\160\194\194'
-
--- One exchange's search for jobs. `parts` becomes the reply, `heads` what is written.
+-- One exchange's search for jobs. `parts` becomes the reply, `held` what is written: ids and stamps.
 local function new_claiming(t, w, seq, total)
     return {
-        t = t, w = w, seq = seq, total = total, granted = 0, turned_away = 0, ids = {}, parts = {}, heads = {},
-        -- A job claimed for the first time, as it came in, differs from the others only by what its body says.
-        head = pack(RUNNING, 1, 1, seq, 0, 0, 0, w.id, t.now), claim = pack(1, 1, seq, 0, 0, 0),
+        t = t, w = w, seq = seq, total = total, granted = 0, turned_away = 0, held = {}, parts = {}, started = {},
+        -- What all jobs have in common that are claimed as they came in.
+        stamp = struct.pack('>I6I6', t.now, seq), claim = pack(1, 1, seq, 0, 0, 0) .. '\207\0\0',
     }
 end
 
-local function note_grant(c, id, task, queue)
+local function note_grant(c, id, task, queue, stamp)
+    local place = 2 * c.granted
     c.granted = c.granted + 1
-    c.ids[c.granted] = id
+    c.held[place + 1], c.held[place + 2] = id, stamp
+    c.started[place + 1], c.started[place + 2] = task, queue
     count(c.t, queue, READY, -1)
     count(c.t, queue, RUNNING, 1)
-    c.started = c.started or {}
-    local size = #c.started
-    c.started[size + 1], c.started[size + 2], c.started[size + 3] = id, task, queue
 end
 
 local function grant_fresh(c, id, raw, from, task, queue, rank)
-    local numbers = '\207\0\0\0' .. sub(raw, 1, 5) .. '\207\0\0' .. sub(raw, 6, PREFIX)
-    local size = #c.heads
-    c.heads[size + 1] = id
-    c.heads[size + 2] = '\220\0\32' .. numbers .. sub(raw, PREFIX + 1, from) .. c.head .. pack(rank) .. FRESH_TAIL
-    note_grant(c, id, task, queue)
-    c.parts[c.granted] = '\159' .. text(id) .. sub(raw, PREFIX + 1) .. c.claim .. sub(numbers, 10) .. '\192'
+    note_grant(c, id, task, queue, sub(raw, 1, from) .. struct.pack('>d', rank) .. c.stamp)
+    c.parts[c.granted] = '\159' .. text(id) .. sub(raw, PREFIX + 1) .. c.claim .. sub(raw, 6, PREFIX) .. '\192'
 end
 
 -- What a claim says of a job, its head being right where the body is out of date.
@@ -64,7 +55,7 @@ end
 
 local function grant(c, id, h, raw, from)
     local t = c.t
-    note_grant(c, id, h[TASK], h[QUEUE])
+    note_grant(c, id, h[TASK], h[QUEUE], '')
     h[STATE], h[EPOCH], h[SEQ], h[WORKER], h[STARTED] = RUNNING, h[EPOCH] + 1, c.seq, c.w.id, t.now
     h[HOLD] = NOT_HELD
     if h[EXPIRES] > 0 then rem(t, 'expiring', id) end
@@ -88,11 +79,11 @@ local function offer(c, queue, ids, ranks)
     local heads = call_many('HMGET', t.p .. 'heads', ids)
     for i, id in ipairs(ids) do
         local raw = bodies[i]
-        local from, task, version, body_queue, priority = read_body(raw)
+        local from, task, version, came_to = read_body(raw)
         local h = t.rows[id] or (heads[i] and read_head(heads[i]))
         if not from or (heads[i] and not h) then
             quarantine(t, id, queue)
-        elseif not h and takes(skills, queue, task, version) then
+        elseif not h and came_to == queue and takes(skills, queue, task, version) then
             grant_fresh(c, id, raw, from, task, queue, ranks[i])
         else
             h = h or fresh_head(raw, ranks[i])
@@ -201,7 +192,7 @@ local function claim_solo(c, want)
     else
         queues = w.skills.queues
     end
-    local busy = call('SCARD', t.p .. 'held:' .. w.id) > 0
+    local busy = call('EXISTS', t.p .. 'held:' .. w.id) == 1
     local id, h = first_solo(c, queues, busy)
     if not id then return nil end
     if busy then return true end
@@ -222,7 +213,7 @@ end
 local function claim(c, want)
     local t, w = c.t, c.w
     if w.alone ~= '' then
-        if call('SISMEMBER', t.p .. 'held:' .. w.id, w.alone) == 1 then return true end
+        if call('HEXISTS', t.p .. 'held:' .. w.id, w.alone) == 1 then return true end
         w.alone = ''
     end
     local special = { t.p .. 'asides' }

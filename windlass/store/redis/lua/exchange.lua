@@ -31,21 +31,67 @@ local function event_data(event, h, delay)
 end
 
 -- id, run, epoch, seq, to, event, delay, attempt, crashes, snoozes, yields to cancel, reason, fingerprint, keep
-local function settle(t, w, m, args)
-    local ids, done, refused = {}, {}, {}
+local function is_plain_success(m, at, problem)
+    return m[at + 5] == 'succeeded' and m[at + 1] == 1 and m[at + 2] == 1 and m[at + 7] == 0 and m[at + 8] == 0 and m[at + 9] == 0
+        and m[at + 11] == '' and problem == ''
+end
+
+-- A job that came in with nothing unusual and succeeds at its first try: its only head is written here, put together
+-- from what its stamp and the exchange say.
+local function settle_fresh(t, s, id, stamp, result, keep)
+    local from, task, _, queue = unpack_limit(stamp, 4, PREFIX)
+    if keep == '' then keep = t.settings.done .. queue end
+    t.rank = t.rank + 1
+    add(t, 'bucket:' .. keep, t.rank, id)
+    t.touched[keep] = true
+    count(t, queue, RUNNING, -1)
+    count(t, queue, SUCCEEDED, 1)
+    local size = #s.heads
+    s.heads[size + 1] = id
+    s.heads[size + 2] = concat({
+        '\220\0\32\207\0\0\0', sub(stamp, 1, 5), '\207\0\0', sub(stamp, 6, from),
+        '\4\1\1\207\0\0', sub(stamp, -6), '\0\0\0\160\207\0\0', sub(stamp, -12, -7), '\203', sub(stamp, -20, -13), s.finished,
+        '\0\0\6\3\0\0\0\0\0', text(keep), '\160\160\160', result ~= '' and pack(result) or '\194', '\194',
+    })
+    t.ended[#t.ended + 1] = id
+    t.brief[id] = result
+    news(t, 'succeeded', s.worker, id, task, queue)
+end
+
+local function ids_of(m)
+    local ids = {}
     for at = 1, #m, MOVE do ids[#ids + 1] = m[at] end
-    load(t, ids)
+    return ids
+end
+
+local function settle(t, w, m, args)
+    local ids, done, refused, headed = ids_of(m), {}, {}, {}
+    local s = { worker = w.id, heads = {}, finished = '\207\0\0' .. struct.pack('>I6', t.now) }
+    local stamps = call_many('HMGET', t.p .. 'held:' .. w.id, ids)
     for i, id in ipairs(ids) do
-        local at, h = (i - 1) * MOVE + 1, t.rows[id]
-        if h and h[STATE] == RUNNING and h[WORKER] == w.id and h[RUN] == m[at + 1] and h[EPOCH] == m[at + 2] and h[SEQ] == m[at + 3] then
-            local event = apply(t, id, h, m, at, args[6 + 2 * i], args[7 + 2 * i])
+        if stamps[i] == '' then headed[#headed + 1] = id end
+    end
+    load(t, headed)
+    for i, id in ipairs(ids) do
+        local at, stamp, result, problem = (i - 1) * MOVE + 1, stamps[i], args[6 + 2 * i], args[7 + 2 * i]
+        local fresh = stamp and stamp ~= '' and t.rows[id] == nil and t.brief[id] == nil
+        if fresh and is_plain_success(m, at, problem) and sub(stamp, -6) == struct.pack('>I6', m[at + 3]) then
+            settle_fresh(t, s, id, stamp, result, m[at + 13])
             done[#done + 1] = id
-            job_news(t, event, w.id, id, h, event_data(event, h, m[at + 6]))
         else
-            refused[#refused + 1] = id
+            if fresh then t.rows[id] = head_of_stamp(stamp, w.id) end
+            local h = stamp and t.rows[id]
+            if h and h[STATE] == RUNNING and h[RUN] == m[at + 1] and h[EPOCH] == m[at + 2] and h[SEQ] == m[at + 3] then
+                local event = apply(t, id, h, m, at, result, problem)
+                done[#done + 1] = id
+                job_news(t, event, w.id, id, h, event_data(event, h, m[at + 6]))
+            else
+                refused[#refused + 1] = id
+            end
         end
     end
-    call_many('SREM', t.p .. 'held:' .. w.id, done)
+    call_many('HSET', t.p .. 'heads', s.heads)
+    call_many('HDEL', t.p .. 'held:' .. w.id, done)
     return refused
 end
 
@@ -66,9 +112,7 @@ end
 -- The same seq again: the same claims, as far as they still run; nothing is applied twice.
 local function regrant(t, w, seq)
     local found, parts = {}, {}
-    local ids = call('SMEMBERS', t.p .. 'held:' .. w.id)
-    load(t, ids)
-    for _, id in ipairs(ids) do
+    for _, id in ipairs(load_held(t, w.id)) do
         local h = t.rows[id]
         if h and h[STATE] == RUNNING and h[SEQ] == seq then found[#found + 1] = { h[RANK], id, h } end
     end
@@ -83,9 +127,8 @@ end
 
 local function write_claims(c)
     local t = c.t
-    call_many('HSET', t.p .. 'heads', c.heads)
-    call_many('SADD', t.p .. 'held:' .. c.w.id, c.ids)
-    for i = 1, #(c.started or {}), 3 do news(t, 'started', c.w.id, c.started[i], c.started[i + 1], c.started[i + 2]) end
+    call_many('HSET', t.p .. 'held:' .. c.w.id, c.held)
+    for i = 1, 2 * c.granted, 2 do news(t, 'started', c.w.id, c.held[i], c.started[i], c.started[i + 1]) end
 end
 
 local function write_worker(t, w, seq, refused, idle)
@@ -99,12 +142,6 @@ local function wake_for_promoted(t, promoted)
     for queue, jobs in pairs(promoted) do
         if call('EXISTS', t.p .. 'ready:' .. queue) == 1 then wake(t, queue, jobs) end
     end
-end
-
-local function ids_of(m)
-    local ids = {}
-    for at = 1, #m, MOVE do ids[#ids + 1] = m[at] end
-    return ids
 end
 
 local function exchange(keys, args)

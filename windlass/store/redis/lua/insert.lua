@@ -5,10 +5,11 @@
 -- Answers one string per job: '' accepted, '=' the same job was there, else why its id is taken.
 
 local function same_job(raw, parts)
-    local _, task, _, _, _, payload = read_body(raw)
-    local _, new_task, _, _, _, new_payload = read_body(string.rep('\0', PREFIX) .. parts)
+    local new = string.rep('\0', PREFIX) .. parts
+    local from, task = read_body(raw)
+    local new_from, new_task = read_body(new)
     if task ~= new_task then return 'another task', task end
-    return payload ~= new_payload and 'other arguments' or nil, task
+    return payload_of(raw, from) ~= payload_of(new, new_from) and 'other arguments' or nil, task
 end
 
 -- `known`: it was there before this batch.

@@ -37,7 +37,7 @@ local function give_back(t, worker, skills, ids, crashed)
             if h[STATE] == kind then job_news(t, STATES[kind], worker, id, h, reason_data(h[REASON])) end
         end
     end
-    call_many('SREM', t.p .. 'held:' .. worker, ids)
+    call_many('HDEL', t.p .. 'held:' .. worker, ids)
     for queue, jobs in pairs(ready) do wake(t, queue, jobs) end
     return failed
 end
@@ -70,10 +70,10 @@ end
 local function bury(t, worker, crashed, limit)
     local skills = worker_skills(t, worker)
     undeclare(t, skills)
-    local ids = call('SMEMBERS', t.p .. 'held:' .. worker)
+    local ids = load_held(t, worker)
     for i = #ids, limit + 1, -1 do ids[i] = nil end
     local failed = give_back(t, worker, skills, ids, crashed)
-    if call('SCARD', t.p .. 'held:' .. worker) == 0 then
+    if call('EXISTS', t.p .. 'held:' .. worker) == 0 then
         call('DEL', t.p .. 'worker:' .. worker, t.p .. 'cancels:' .. worker)
         call('ZREM', t.p .. 'workers', worker)
         call('ZREM', t.p .. 'leases', worker)

@@ -235,6 +235,10 @@ local function finished_news(id, h)
         .. (inline and '\195' or '\194')
 end
 
+local function success_news(t, id)
+    return finished_news(id, { [STATE] = SUCCEEDED, [RESULT] = t.brief[id] ~= '' and t.brief[id], [ERROR] = false, [REASON] = '' })
+end
+
 local function post(t, boxes)
     for client, items in pairs(boxes) do
         t.told[client] = true
@@ -262,7 +266,7 @@ end
 
 -- The end of every step that changes something.
 local function commit(t)
-    tell(t, t.ended, function(id) return finished_news(id, t.rows[id]) end)
+    tell(t, t.ended, function(id) return t.rows[id] and finished_news(id, t.rows[id]) or success_news(t, id) end)
     flush(t)
     for bucket in pairs(t.touched) do
         call('SADD', t.p .. 'buckets', bucket)

@@ -58,7 +58,7 @@ local function in_state(t, state)
     if state == SCHEDULED then
         all_of('ZRANGE', 'due', 0, -1)
     elseif state == RUNNING then
-        for _, worker in ipairs(call('ZRANGE', t.p .. 'workers', 0, -1)) do all_of('SMEMBERS', 'held:' .. worker) end
+        for _, worker in ipairs(call('ZRANGE', t.p .. 'workers', 0, -1)) do all_of('HKEYS', 'held:' .. worker) end
     else
         for _, queue in ipairs(queues) do
             all_of('ZRANGE', 'ready:' .. queue, 0, -1)
@@ -138,7 +138,7 @@ local function candidates(t, q, only, after, most)
         load(t, ids)
         return ids, more, 0
     end
-    local ids = q[5] ~= '' and call('SMEMBERS', t.p .. 'held:' .. q[5])
+    local ids = q[5] ~= '' and call('HKEYS', t.p .. 'held:' .. q[5])
     if not ids and only >= SCHEDULED and only <= RUNNING then ids = in_state(t, only) end
     if not ids then return from_log(t, q, after, most) end
     ids = sorted(t, ids, after, q[8])
@@ -209,7 +209,7 @@ local function workers(keys, args)
         local size = #list
         list[size + 1], list[size + 2] = w[1], t.now - tonumber(w[2])
         list[size + 3] = (w[3] ~= '1' and ends > t.now) and 1 or 0
-        list[size + 4], list[size + 5] = call('SCARD', t.p .. 'held:' .. id), tonumber(w[6])
+        list[size + 4], list[size + 5] = call('HLEN', t.p .. 'held:' .. id), tonumber(w[6])
     end
     return list
 end

@@ -3,7 +3,9 @@
 -- jobs   id -> body   written once: '>I5I6' (number, accepted at), then MessagePack: task, version, queue, priority,
 --                     payload, meta. The last two are binary and never looked into.
 -- heads  id -> head   what changes: a MessagePack array, the fields below. A job has none as long as it is as it came
---                     in (ready, all options default): most jobs wait like that, and cost less memory so.
+--                     in (ready, or running for the first time, all options default): most jobs wait like that, and
+--                     cost less memory so.
+-- held:<worker>  id -> stamp   what a worker runs; the stamp of a job that has a head is empty.
 
 -- Lua's own libraries are not there yet while this one is loaded: every step begins by making sure of them.
 local call, pack, unpack_limit, sub, byte, char, concat, floor, min, max
@@ -43,38 +45,38 @@ local function text(s)
     return pack(s)
 end
 
--- The binary value at an offset, and where it ends; nil where there is none.
-local function read_binary(s, at)
-    local tag = byte(s, at + 1)
+-- Where the binary value at an offset begins and ends; nil where there is none.
+local function binary_at(s, at)
+    local tag, from, size = byte(s, at + 1), nil, nil
     if tag == 196 then
-        local size = byte(s, at + 2)
-        if size and at + 2 + size <= #s then return sub(s, at + 3, at + 2 + size), at + 2 + size end
-    elseif tag == 197 or tag == 198 then
-        local wide = tag == 197 and 2 or 4
-        if at + 1 + wide > #s then return nil end
-        local size = struct.unpack('>I' .. wide, s, at + 2)
-        local from = at + 1 + wide
-        if from + size <= #s then return sub(s, from + 1, from + size), from + size end
+        from, size = at + 2, byte(s, at + 2)
+    elseif tag == 197 and at + 3 <= #s then
+        from, size = at + 3, struct.unpack('>I2', s, at + 2)
+    elseif tag == 198 and at + 5 <= #s then
+        from, size = at + 5, struct.unpack('>I4', s, at + 2)
     end
+    if size and from + size <= #s then return from, from + size end
     return nil
 end
 
--- Names of tasks and queues are plain text, whatever else is damaged.
-local function is_name(value) return type(value) == 'string' and not string.find(value, '[^\32-\126]') end
-
--- A body's parts, or nil where it is damaged: from, task, version, queue, priority, payload, meta. `from` is where
--- the payload begins.
+-- A body's small parts, or nil where it is damaged anywhere: from, task, version, queue, priority. `from` is where the
+-- payload begins.
 local function read_body(raw)
     if not raw or #raw <= PREFIX then return nil end
     local fine, from, task, version, queue, priority = pcall(unpack_limit, raw, 4, PREFIX)
-    if not fine or type(version) ~= 'number' or type(priority) ~= 'number' or not is_name(task) or not is_name(queue) then
+    if not fine or type(task) ~= 'string' or type(version) ~= 'number' or type(queue) ~= 'string' or type(priority) ~= 'number' then
         return nil
     end
-    local payload, behind = read_binary(raw, from)
-    if not payload then return nil end
-    local meta, finish = read_binary(raw, behind)
-    if not meta or finish ~= #raw then return nil end
-    return from, task, version, queue, priority, payload, meta
+    local _, ends = binary_at(raw, from)
+    if ends then _, ends = binary_at(raw, ends) end
+    if ends ~= #raw then return nil end
+    return from, task, version, queue, priority
+end
+
+-- A body's payload, and its meta as it is written.
+local function payload_of(raw, from)
+    local starts, ends = binary_at(raw, from)
+    return sub(raw, starts + 1, ends), sub(raw, ends + 1)
 end
 
 local function new_body(n, at, parts) return struct.pack('>I5I6', n, at) .. parts end
@@ -87,6 +89,19 @@ local function fresh_head(raw, rank)
     return {
         n, at, task, version, queue, priority, READY, 1, 0, 0, 0, 0, 0,
         '', 0, rank, 0, 0, 0, CANCELLED, MAX_CRASHES_DEFAULT, 0,
+        NOT_HELD, 0, 0, 0, '', '', '', '', false, false,
+    }
+end
+
+-- A stamp is what is known of a job that runs as it came in: the start of its body, then '>dI6I6' (rank, started, exchange).
+-- It spares the writing of a head that would be written again a moment later.
+local function head_of_stamp(stamp, worker)
+    local from, task, version, queue, priority = unpack_limit(stamp, 4, PREFIX)
+    local n, at = struct.unpack('>I5I6', stamp)
+    local rank, started, seq = struct.unpack('>dI6I6', stamp, from + 1)
+    return {
+        n, at, task, version, queue, priority, RUNNING, 1, 1, seq, 0, 0, 0,
+        worker, started, rank, 0, 0, 0, CANCELLED, MAX_CRASHES_DEFAULT, 0,
         NOT_HELD, 0, 0, 0, '', '', '', '', false, false,
     }
 end

@@ -3,7 +3,6 @@
 -- worker:<id>   hash: n, seq, lease, until, beat, idle, dead, reserved, alone, mark, refused, skills, presence
 -- workers       sorted set of all of them, by the order in which they came
 -- leases        sorted set of all of them, by the end of their lease; 0 for one judged dead
--- held:<id>     set: what it runs
 -- idle:<queue>  sorted set of those that got less than they wanted from this queue
 local skills_seen, skills_known = {}, 0
 
@@ -92,7 +91,7 @@ local function cancels(t, worker)
     local asked = call('SMEMBERS', t.p .. 'cancels:' .. worker)
     local still = {}
     for _, id in ipairs(asked) do
-        if call('SISMEMBER', t.p .. 'held:' .. worker, id) == 1 then
+        if call('HEXISTS', t.p .. 'held:' .. worker, id) == 1 then
             still[#still + 1] = id
         else
             call('SREM', t.p .. 'cancels:' .. worker, id)

@@ -71,6 +71,7 @@ local function begin(keys, args, reading)
         last = tonumber(meta[1] or host), shift = tonumber(meta[2] or 0), short = tonumber(meta[3] or 0),
         n = tonumber(meta[4] or 0), rank = tonumber(meta[5] or 0), seen = tonumber(meta[6] or 0),
         rows = {}, dirty = {}, adds = {}, rems = {}, counts = {}, touched = {}, ended = {}, blocks = {}, told = {},
+        stamped = {}, brief = {},
     }
     tick(t, host, reading)
     return t
@@ -78,17 +79,31 @@ end
 
 -- ---- rows
 
+-- A job without a head either waits or runs for the first time.
+local function row_without_head(t, id)
+    local h = fresh_head(call('HGET', t.p .. 'jobs', id), 0)
+    if not h then return nil end
+    local rank = call('ZSCORE', t.p .. 'ready:' .. h[QUEUE], id)
+    if rank then
+        h[RANK] = tonumber(rank)
+        return h
+    end
+    for _, worker in ipairs(call('ZRANGE', t.p .. 'workers', 0, -1)) do
+        local stamp = call('HGET', t.p .. 'held:' .. worker, id)
+        if stamp and stamp ~= '' then
+            t.stamped[id] = worker
+            return head_of_stamp(stamp, worker)
+        end
+    end
+    return h
+end
+
 -- The row of one job, nil where there is none or it is damaged.
 local function row(t, id)
     local h = t.rows[id]
     if h == nil then
         local packed = call('HGET', t.p .. 'heads', id)
-        if packed then
-            h = read_head(packed)
-        else
-            h = fresh_head(call('HGET', t.p .. 'jobs', id), 0)
-            if h then h[RANK] = tonumber(call('ZSCORE', t.p .. 'ready:' .. h[QUEUE], id) or 0) end
-        end
+        if packed then h = read_head(packed) else h = row_without_head(t, id) end
         t.rows[id] = h or false
     end
     return h or nil
@@ -104,6 +119,22 @@ local function load(t, ids)
     for i = 1, #missing do
         if heads[i] then t.rows[missing[i]] = read_head(heads[i]) or false end
     end
+end
+
+-- The rows of what a worker holds, from their stamps or their heads; answers the ids.
+local function load_held(t, worker)
+    local held, ids, headed = call('HGETALL', t.p .. 'held:' .. worker), {}, {}
+    for i = 1, #held, 2 do
+        local id, stamp = held[i], held[i + 1]
+        ids[#ids + 1] = id
+        if stamp == '' then
+            headed[#headed + 1] = id
+        elseif t.rows[id] == nil then
+            t.rows[id], t.stamped[id] = head_of_stamp(stamp, worker), worker
+        end
+    end
+    load(t, headed)
+    return ids
 end
 
 local function touch(t, id) t.dirty[id] = true end
@@ -171,15 +202,19 @@ end
 -- Blocks are ordered by the first event of their kind; within one, jobs of the same task and queue share a group:
 -- [kind, worker, task, queue, ids, data or false], where data is JSON per job.
 local function news(t, kind, worker, id, task, queue, data)
-    local name = kind .. '\n' .. worker
-    local block = t.blocks[name]
-    if not block then
-        block = {}
-        t.blocks[name] = block
-        t.blocks[#t.blocks + 1] = block
+    local block = t.block
+    if not block or block.kind ~= kind or block.worker ~= worker then
+        local name = kind .. '\n' .. worker
+        block = t.blocks[name]
+        if not block then
+            block = { kind = kind, worker = worker }
+            t.blocks[name] = block
+            t.blocks[#t.blocks + 1] = block
+        end
+        t.block = block
     end
     local group = block[#block]
-    if not group or group[3] ~= task or group[4] ~= queue or (data and true or false) ~= (group[6] and true or false) then
+    if not group or group[3] ~= task or group[4] ~= queue or not data ~= not group[6] then
         group = { kind, worker, task, queue, {}, data and {} or false }
         block[#block + 1] = group
     end
@@ -187,7 +222,6 @@ local function news(t, kind, worker, id, task, queue, data)
     ids[#ids + 1] = id
     if data then group[6][#ids] = data end
     t.seen = t.seen + 1
-    t.news = true
 end
 
 local function job_news(t, kind, worker, id, h, data) news(t, kind, worker, id, h[TASK], h[QUEUE], data) end
@@ -195,7 +229,7 @@ local function job_news(t, kind, worker, id, h, data) news(t, kind, worker, id, 
 local function reason_data(reason) return reason ~= '' and cjson.encode({ reason = reason }) or nil end
 
 local function record(t)
-    if not t.news then return end
+    if not t.block then return end
     local groups = {}
     for _, block in ipairs(t.blocks) do
         for _, group in ipairs(block) do groups[#groups + 1] = group end
@@ -220,6 +254,10 @@ local function write_rows(t)
         heads[size + 1], heads[size + 2] = id, pack(t.rows[id])
     end
     call_many('HSET', t.p .. 'heads', heads)
+    for id, worker in pairs(t.stamped) do
+        -- It has a head now, which counts alone.
+        if t.dirty[id] and t.rows[id][STATE] == RUNNING then call('HSET', t.p .. 'held:' .. worker, id, '') end
+    end
 end
 
 local function write_counts(t)
