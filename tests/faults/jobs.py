@@ -46,6 +46,17 @@ def in_process(n: int, pause: float) -> int:
 
 
 @app.task
+async def reporting(n: int, pause: float) -> int:
+    """Says how it gets on, as jobs do."""
+    note("start")
+    current().progress(1, "started")
+    await asyncio.sleep(pause)
+    current().log("almost there")
+    note("end")
+    return n
+
+
+@app.task
 async def blocking(seconds: float) -> str:
     """Keeps the whole loop from turning."""
     note("start")

@@ -15,14 +15,14 @@ from itertools import cycle
 import pytest
 
 from tests.faults.checker import Window
-from tests.faults.jobs import on_loop
+from tests.faults.jobs import on_loop, reporting
 from tests.faults.load import HEALED, Load, all_running, cpu_shares, nothing_left, slack
 from tests.servers.fixtures import NewRedis
 from tests.servers.process import HOST, wait_until
 from tests.servers.redis import BINARIES, RedisServer, fresh_prefix
 from tests.servers.topology import Sentinel
 from tests.worker.helpers import Fleet, Ledger, eventually, within
-from windlass import StoreError, Windlass
+from windlass import JobLost, StoreError, Windlass
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="servers are started and signalled as on POSIX")
 
@@ -160,8 +160,8 @@ async def test_a_full_server_refuses_calls_loudly_and_lets_running_jobs_end(
     app: Windlass, fleet: Fleet, ledger: Ledger, server: RedisServer
 ) -> None:
     await start(app, fleet)
-    work = app.tasks[on_loop.name]
-    running = await app.enqueue_many(work.s(n, 2.0) for n in range(WORKERS * 8))
+    work, wordy = app.tasks[on_loop.name], app.tasks[reporting.name]
+    running = await app.enqueue_many(wordy.s(n, 2.0) for n in range(WORKERS * 8))
     await eventually(lambda: len(ledger.lines("start")) == len(running))
     waiting = await app.enqueue_many(work.s(n, 0.0) for n in range(30))
     server.command("CONFIG", "SET", "maxmemory", "1mb")
@@ -177,6 +177,21 @@ async def test_a_full_server_refuses_calls_loudly_and_lets_running_jobs_end(
     assert await within(await work.enqueue(7, 0.0)) == 7, "without a restart of anything"
     await eventually(lambda: nothing_left(app))
     assert len(ledger.lines("start")) == len(running) + len(waiting) + 1
+
+
+async def test_an_emptied_server_is_an_empty_server(
+    app: Windlass, fleet: Fleet, ledger: Ledger, server: RedisServer
+) -> None:
+    """FLUSHALL takes the jobs; it must not take the workers with them, nor let callers wait for what is gone."""
+    await start(app, fleet)
+    work = app.tasks[on_loop.name]
+    gone = await app.enqueue_many(work.s(n, 0.5) for n in range(WORKERS * 8 + 50))
+    await eventually(lambda: len(ledger.lines("start")) >= WORKERS * 8)
+    server.command("FLUSHALL")
+    with pytest.raises(JobLost):
+        await within(gone[-1])
+    assert await within(await work.enqueue(7, 0.0), HEALED + slack()) == 7
+    assert all(worker.alive for worker in fleet)
 
 
 # ---- more than one server ----------------------------------------------------------------------------------------
