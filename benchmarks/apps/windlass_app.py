@@ -17,16 +17,28 @@ _durability = "full" if _s.full else "normal"
 app = Windlass("bench", _s.url or f"sqlite:///{_s.directory}/windlass.db?durability={_durability}")
 
 
-def _declare() -> Any:
-    """One task per trial, named by its kind, so that a worker of another kind leaves its jobs alone."""
-    if _s.kind == "process":
-        return app.task(name="noop_process", result=_s.results, runs_in="process")(work.PLAIN[_s.work])
-    if _s.kind == "thread":
-        return app.task(name="noop_thread", result=_s.results)(work.PLAIN[_s.work])
-    return app.task(name="noop", result=_s.results)(work.COROUTINES[_s.work])
+_coroutine = work.COROUTINES.get(_s.work, work.noop_await)
+_plain = work.PLAIN[_s.work]
 
 
-_task = _declare()
+# Three names, so that a worker of one kind leaves the jobs of another alone. They are declared in the usual way, by
+# decorators: a child process finds its task by the name of its function in this module.
+@app.task(name="noop", result=_s.results)
+async def noop_async(value: int) -> int:
+    return await _coroutine(value)
+
+
+@app.task(name="noop_thread", result=_s.results)
+def noop_thread(value: int) -> int:
+    return _plain(value)
+
+
+@app.task(name="noop_process", result=_s.results, runs_in="process")
+def noop_process(value: int) -> int:
+    return _plain(value)
+
+
+_task: Any = {"thread": noop_thread, "process": noop_process}.get(_s.kind, noop_async)
 
 
 def enqueue(value: int) -> Any:

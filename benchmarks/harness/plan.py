@@ -62,7 +62,7 @@ QUICK = Plan(
 )
 # On a server all get the same number of jobs in a full run. Neither plan is tuned to a target: the quick one leaves
 # out what takes long and says little more.
-REDIS_FULL = Plan(shares=False, minor_rounds=2, enqueue=10_000)
+REDIS_FULL = Plan(shares=False, minor_rounds=2, scout_jobs=5_000, enqueue=10_000)
 REDIS_QUICK = Plan(
     rounds=2,
     minor_rounds=1,

@@ -78,12 +78,13 @@ class Runner:
             except Failure as failure:
                 self._fail(scenario, contender, failure)
                 continue
-            rate = metrics["rate"]
+            judged = scenario.metrics[0]
+            value = metrics[judged.name]
             found = {"scenario": scenario.name, "contender": contender.name, "setting": contender.setting}
-            self.record.scouted.append({**found, "rate": rate})
-            self._say(f"  scout {contender.name:24} {contender.setting:32} {rate:12,.0f}/s")
-            if best is None or rate > best[0]:
-                best = (rate, contender)
+            self.record.scouted.append({**found, "rate": value})
+            self._say(f"  scout {contender.name:24} {contender.setting:32} {value:12,.2f} {judged.unit}")
+            if best is None or (value > best[0]) == judged.higher:
+                best = (value, contender)
         return [best[1]] if best else []
 
     def _measure(self, scenario: Scenario, contender: Contender, number: int) -> bool:

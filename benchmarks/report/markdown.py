@@ -150,6 +150,6 @@ def _remarks(run: dict[str, Any]) -> list[str]:
         rows = [
             [found["scenario"], found["contender"], found["setting"], number(found["rate"])] for found in run["scouted"]
         ]
-        table = _table(["scenario", "contender", "configuration", "jobs/s"], rows)
+        table = _table(["scenario", "contender", "configuration", "its first figure"], rows)
         parts += ["## Configurations tried", "One short trial each; the fastest went into the rounds.", table]
     return parts

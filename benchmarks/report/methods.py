@@ -25,7 +25,7 @@ lost or repeated one is a failure.
 
 The Python systems run with hiredis, and with uvloop where their tasks are coroutines. arq polls every 10 ms instead of
 every 500. taskiq's list broker forgets a job when a worker takes it. RQ runs in `SimpleWorker`, which does not fork.
-Where a system only polls for results, the caller looks every 0.1 to 0.5 ms; Celery, dramatiq, saq, streaq, RQ and
-BullMQ tell the caller, as Windlass does. In "half load" a second client keeps the worker at half the rate at which it
-has just drained a backlog, each system at its own.
+Callers of Huey, taskiq, arq and saq look for a result every 0.1 to 0.5 ms; Celery, dramatiq, streaq, RQ and BullMQ
+tell the caller, as Windlass does. In "half load" a second client keeps the worker at half the rate at which it has just
+drained a backlog, each system at its own.
 """

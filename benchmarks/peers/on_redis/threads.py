@@ -6,10 +6,11 @@ from benchmarks.peers.on_redis.common import FILL_DEPENDS, REDIS, pool
 _APPS = "benchmarks.apps.on_redis"
 
 
-def _huey(roles: str, kind: str, workers: int) -> Pool:
+def _huey(roles: str, kind: str, workers: int, patched: bool = True) -> Pool:
     # No periodic tasks, no health check: what only costs here is off. Workers block in the server, they do not poll.
     words = ("-k", kind, "-w", str(workers))
-    return pool(roles, " ".join(words), *words, "-n", "-q", "-C")
+    label = " ".join(words) + ("" if patched else " (not patched)")
+    return pool(roles, label, *words, "-n", "-q", "-C", kind=kind if patched else "")
 
 
 HUEY = Peer(
@@ -18,12 +19,15 @@ HUEY = Peer(
     command=("{bin}/huey_consumer", f"{_APPS}.huey_app.huey"),
     stores=(REDIS,),
     pools=(
+        _huey("one quiet", "thread", 1),
+        _huey("one", "thread", 4),
         _huey("one", "greenlet", 4),
-        _huey("one", "thread", 1),
         _huey("one", "greenlet", 16),
-        _huey("quiet", "thread", 1),
+        _huey("one", "process", 1),
+        _huey("one", "greenlet", 1, patched=False),  # no concurrency, but no thread beside it either
         _huey("two cpu", "process", 2),
         _huey("io", "greenlet", 500),
+        _huey("io", "thread", 500),
         _huey("nap", "thread", 20),
     ),
     major=True,

@@ -21,9 +21,14 @@ def workers(role: str, results: bool = True, work: str = "noop") -> Iterable[lis
     """The pools of every peer that have a role; Windlass once per kind of task."""
     for peer in peers.REDIS:
         group = [one for one in combinations(peer, "full", results) if role in one.pool.roles]
-        for kind in dict.fromkeys(one.pool.kind for one in group):
-            name = PLAIN if role == "one" and kind == "thread" else peer.name
-            yield [replace(one, name=name, work=work) for one in group if one.pool.kind == kind]
+        named = [replace(one, name=_name(role, one), work=work) for one in group]
+        for name in dict.fromkeys(one.name for one in named):
+            yield [one for one in named if one.name == name]
+
+
+def _name(role: str, contender: Contender) -> str:
+    plain = contender.name == "windlass" and role == "one" and contender.pool.kind == "thread"
+    return PLAIN if plain else contender.name
 
 
 def presets(role: str, results: bool = True) -> Iterable[list[Contender]]:
