@@ -19,6 +19,11 @@ class Settings:
     concurrency: int
 
     @property
+    def wide_url(self) -> str:
+        """The server for clients that open a connection per worker; redis-py's own limit is 100."""
+        return f"{self.url}?max_connections=1000"
+
+    @property
     def full(self) -> bool:
         """Whether every accepted job must survive a power cut."""
         return self.durability == "full"

@@ -15,6 +15,7 @@ app.conf.update(
     worker_enable_remote_control=False,
     worker_send_task_events=False,
     broker_connection_retry_on_startup=True,
+    redis_max_connections=1000,
 )
 noop = app.task(name="noop")(work.PLAIN[_s.work])
 

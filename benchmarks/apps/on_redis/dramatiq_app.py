@@ -11,9 +11,9 @@ from dramatiq.results.backends import RedisBackend
 from benchmarks.apps import settings, work
 
 _s = settings.read()
-broker = RedisBroker(url=_s.url)
+broker = RedisBroker(url=_s.wide_url)
 if _s.results:
-    broker.add_middleware(Results(backend=RedisBackend(url=_s.url), result_ttl=3_600_000))
+    broker.add_middleware(Results(backend=RedisBackend(url=_s.wide_url), result_ttl=3_600_000))
 dramatiq.set_broker(broker)
 _options = {"store_results": True} if _s.results else {}
 noop = dramatiq.actor(actor_name="noop", **_options)(work.PLAIN[_s.work])

@@ -16,7 +16,7 @@ from huey import RedisHuey  # noqa: E402
 from benchmarks.apps import work  # noqa: E402
 
 _notify = {"notify_result": True} if _s.store == "redis, notify" else {}
-huey = RedisHuey("bench", url=_s.url, results=_s.results, **_notify)
+huey = RedisHuey("bench", url=_s.wide_url, results=_s.results, **_notify)
 noop = huey.task(name="noop")(work.PLAIN[_s.work])
 
 

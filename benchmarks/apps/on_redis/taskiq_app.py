@@ -12,9 +12,11 @@ from benchmarks.apps import settings, work
 
 _s = settings.read()
 _class = RedisStreamBroker if _s.store == "stream" else ListQueueBroker
-broker = _class(_s.url)
+broker = _class(_s.url, max_connection_pool_size=1000)
 if _s.results:
-    broker = broker.with_result_backend(RedisAsyncResultBackend(_s.url, result_ex_time=3600))
+    broker = broker.with_result_backend(
+        RedisAsyncResultBackend(_s.url, result_ex_time=3600, max_connection_pool_size=1000)
+    )
 noop: Any = broker.register_task(
     work.PLAIN[_s.work] if _s.kind == "thread" else work.COROUTINES[_s.work], task_name="noop"
 )
