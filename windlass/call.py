@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
-from windlass.core.ids import uuid7
+from windlass.core.ids import make_id
 from windlass.core.job import Meta, NewJob
 from windlass.core.options import Resolved, pack_call
 
@@ -68,4 +68,4 @@ class Signature(Generic[R]):
 
 def new_id() -> str:
     """A fresh job id."""
-    return uuid7(time.time_ns() // 1_000_000, random.getrandbits(74))
+    return make_id(time.time_ns() // 1_000_000, random.getrandbits(72))

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from windlass.core.event import Entry, check_kinds, expand, parse_cursor
 from windlass.core.failure import MAX_MESSAGE, MAX_TRACEBACK, describe, type_name
 from windlass.core.hints import did_you_mean
-from windlass.core.ids import check_id, check_name, uuid7
+from windlass.core.ids import check_id, check_name, make_id
 from windlass.core.job import State
 from windlass.core.keep import Keep
 from windlass.core.options import (
@@ -159,11 +162,17 @@ def test_what_the_worker_needs_travels_and_nothing_else() -> None:
 # -- the small values beside them
 
 
-def test_ids_sort_by_time_and_are_uuids_of_version_7() -> None:
-    early, late = uuid7(1_000, (1 << 74) - 1), uuid7(1_001, 0)
+@given(st.integers(0, (1 << 48) - 2), st.integers(0, (1 << 72) - 1), st.integers(0, (1 << 72) - 1))
+def test_ids_sort_by_time_and_are_safe_anywhere(now: int, random: int, other: int) -> None:
+    early, late = make_id(now, random), make_id(now + 1, other)
     assert early < late
-    assert [(one[14], one[19] in "89ab", len(one)) for one in (early, late)] == [("7", True, 36)] * 2
-    assert uuid7(1_000, 1) != uuid7(1_000, 2)
+    assert (early < make_id(now, other)) == (random < other)
+    assert re.fullmatch(r"[0-9A-Za-z_~]{20}", early)
+    assert check_id(early) == early
+
+
+def test_ids_differ_by_their_random_bits() -> None:
+    assert make_id(1_000, 1) != make_id(1_000, 2)
 
 
 @pytest.mark.parametrize("name", ["a", "0", "_x", "a.b-c:d/e@f", "x" * 128])

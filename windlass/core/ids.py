@@ -1,27 +1,29 @@
-"""Job ids: UUIDv7 as text, sortable by the millisecond they were made in. Time and randomness are arguments."""
+"""Job ids: 20 characters that sort by the millisecond they were made in. Time and randomness are arguments.
+
+The bits are those of a UUIDv7 but for two; a UUID's 36 characters would cost every index of every store, for every job,
+half as much again.
+"""
 
 from __future__ import annotations
 
 import re
+import string
+from binascii import b2a_base64
 
 from windlass.errors import ConfigError
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/@-]{0,127}")
-_VERSION_BITS = 0x7 << 76
-_VARIANT_BITS = 0x2 << 62
+_BASE64 = f"{string.ascii_uppercase}{string.ascii_lowercase}{string.digits}+/".encode()
+# Safe in a URL, a file name and a shell, and in the order of their codes, so that ids sort like the numbers they are.
+_IN_ORDER = bytes.maketrans(
+    _BASE64, f"{string.digits}{string.ascii_uppercase}_{string.ascii_lowercase}~".encode()
+)  # fmt: skip
 
 
-def uuid7(now_ms: int, random74: int) -> str:
-    """The UUIDv7 of a millisecond and 74 random bits."""
-    value = (
-        (now_ms & 0xFFFF_FFFF_FFFF) << 80
-        | _VERSION_BITS
-        | (random74 >> 62 & 0xFFF) << 64
-        | _VARIANT_BITS
-        | random74 & 0x3FFF_FFFF_FFFF_FFFF
-    )
-    text = f"{value:032x}"
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+def make_id(now_ms: int, random72: int) -> str:
+    """The id of a millisecond and 72 random bits."""
+    packed = ((now_ms & 0xFFFF_FFFF_FFFF) << 72 | random72).to_bytes(15)
+    return b2a_base64(packed, newline=False).translate(_IN_ORDER).decode()
 
 
 def check_name(kind: str, name: object) -> str:

@@ -31,7 +31,7 @@ local function beat(keys, args)
     call('ZADD', t.p .. 'leases', t.now + lease, worker)
     if not known[1] then
         local n = call('HINCRBY', t.meta, 'workers', 1)
-        call('HSET', key, 'n', n, 'seq', 0, 'dead', 0, 'idle', 0, 'reserved', '', 'alone', '', 'refused', pack({}))
+        call('HSET', key, 'n', n, 'seq', 0, 'dead', 0, 'idle', 0, 'reserved', '', 'alone', '', 'asked', 0, 'refused', '')
         call('ZADD', t.p .. 'workers', n, worker)
         news(t, 'worker_up', worker, '', '', '')
     end
@@ -49,7 +49,7 @@ local function beat(keys, args)
         if not runs[id] then lost[#lost + 1] = id end
     end
     commit(t)
-    return pack({ false, lost, cancels(t, worker), any_ready(t, skills), next_due(t), next_check(t) })
+    return pack({ false, lost, cancels(t, worker, call('HGET', key, 'asked')), any_ready(t, skills), next_due(t), next_check(t) })
 end
 
 -- leave(settings, now, worker, crashed)

@@ -13,8 +13,8 @@ function ACTIONS.cancel(t, id, h, _, reason)
         h[CANCEL], h[REASON] = 1, reason
         touch(t, id)
         call('SADD', t.p .. 'cancels:' .. h[WORKER], id)
-        local skills = worker_skills(t, h[WORKER])
-        if skills then no_longer_idle(t, h[WORKER], skills) end
+        call('HSET', t.p .. 'worker:' .. h[WORKER], 'asked', 1)
+        no_longer_idle(t, h[WORKER], worker_skills(t, h[WORKER]))
         call('PUBLISH', t.p .. 'to:' .. h[WORKER], '')
     else
         unplace(t, id, h)

@@ -43,8 +43,8 @@ local function note_grant(c, id, task, queue, stamp)
 end
 
 local function grant_fresh(c, id, raw, from, task, queue, rank)
-    note_grant(c, id, task, queue, sub(raw, 1, from) .. struct.pack('>d', rank) .. c.stamp)
-    c.parts[c.granted] = '\159' .. text(id) .. sub(raw, PREFIX + 1) .. c.claim .. sub(raw, 6, PREFIX) .. '\192'
+    note_grant(c, id, task, queue, sub(raw, 1, from) .. PADDING .. struct.pack('>d', rank) .. c.stamp)
+    c.parts[c.granted] = '\159' .. text_head(#id) .. id .. sub(raw, PREFIX + 1) .. c.claim .. sub(raw, 6, PREFIX) .. '\192'
 end
 
 -- What a claim says of a job, its head being right where the body is out of date.

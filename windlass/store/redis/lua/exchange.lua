@@ -101,11 +101,11 @@ local function exchange_reply(parts, refused, asked, due, gone, drain)
 end
 
 local function read_worker(t, id)
-    local v = call('HMGET', t.p .. 'worker:' .. id, 'n', 'seq', 'dead', 'idle', 'reserved', 'alone', 'mark', 'refused')
+    local v = call('HMGET', t.p .. 'worker:' .. id, 'n', 'seq', 'dead', 'idle', 'reserved', 'alone', 'mark', 'refused', 'asked')
     if not v[1] then return nil end
     return {
         id = id, n = tonumber(v[1]), seq = tonumber(v[2]), dead = v[3] == '1', idle = v[4] == '1', reserved = v[5],
-        alone = v[6], refused = v[8], skills = skills_of(t, id, v[7]),
+        alone = v[6], refused = v[8], asked = v[9], skills = skills_of(t, id, v[7]),
     }
 end
 
@@ -122,7 +122,8 @@ local function regrant(t, w, seq)
         parts[i] = claim_part(one[2], one[3], raw, (read_body(raw)))
     end
     local due = next_due(t)
-    return exchange_reply(parts, cmsgpack.unpack(w.refused), cancels(t, w.id), due, false, false)
+    local refused = w.refused ~= '' and cmsgpack.unpack(w.refused) or {}
+    return exchange_reply(parts, refused, cancels(t, w.id, w.asked), due, false, false)
 end
 
 local function write_claims(c)
@@ -131,10 +132,23 @@ local function write_claims(c)
     for i = 1, 2 * c.granted, 2 do news(t, 'started', c.w.id, c.held[i], c.started[i], c.started[i + 1]) end
 end
 
-local function write_worker(t, w, seq, refused, idle)
-    call('HSET', t.p .. 'worker:' .. w.id, 'seq', seq, 'refused', pack(refused), 'idle', idle and 1 or 0, 'reserved', w.reserved, 'alone', w.alone)
-    if idle and not w.idle then now_idle(t, w.id, w.n, w.skills) end
-    if w.idle and not idle then no_longer_idle(t, w.id, w.skills) end
+-- Only what is not as it was: most exchanges change nothing but the number.
+local function write_worker(t, w, before, seq, refused, idle)
+    local values = { 'seq', seq }
+    local function put(name, value, was)
+        if value ~= was then
+            values[#values + 1] = name
+            values[#values + 1] = value
+        end
+    end
+    put('refused', #refused > 0 and pack(refused) or '', w.refused)
+    put('reserved', w.reserved, before.reserved)
+    put('alone', w.alone, before.alone)
+    if idle ~= w.idle then
+        put('idle', idle and 1 or 0)
+        if idle then now_idle(t, w.id, w.n, w.skills) else no_longer_idle(t, w.id, w.skills) end
+    end
+    call('HSET', t.p .. 'worker:' .. w.id, unpack(values))
 end
 
 -- Other idle workers for what just became due and this worker did not take.
@@ -153,9 +167,10 @@ local function exchange(keys, args)
     end
     if seq == w.seq then return regrant(t, w, seq) end
     if w.idle then
-        no_longer_idle(t, w.id, w.skills)
+        no_longer_idle(t, w.id, w.skills)  -- not to be woken by what it does itself
         w.idle = false
     end
+    local before = { reserved = w.reserved, alone = w.alone }
     local refused = #moves > 0 and settle(t, w, moves, args) or {}
     flush(t)
     local due, promoted = next_due(t), {}
@@ -167,11 +182,11 @@ local function exchange(keys, args)
     local drain = claim(c, cmsgpack.unpack(args[6]))
     write_claims(c)
     wake_for_promoted(t, promoted)
-    write_worker(t, w, seq, refused, c.granted < c.total and not c.more)
+    write_worker(t, w, before, seq, refused, c.granted < c.total and not c.more)
     if c.more then call('PUBLISH', t.p .. 'to:' .. w.id, '') end
     commit(t)
     if due == 0 then due = next_due(t) end
-    return exchange_reply(c.parts, refused, cancels(t, w.id), due, false, drain)
+    return exchange_reply(c.parts, refused, cancels(t, w.id, w.asked), due, false, drain)
 end
 
 register('exchange', exchange, 'allow-oom')

@@ -193,26 +193,32 @@ local function limits_of(bucket)
     return found[1], found[2]
 end
 
+-- Before when nothing in a bucket can be too old: what is filed later only ends later.
+local young_until = {}
+
 -- Drops what is beyond a bucket's count (all of it) and past its age (up to a bound); how many.
 local function prune(t, bucket, bound)
     local key, dropped = t.p .. 'bucket:' .. bucket, 0
     local most, age = limits_of(bucket)
-    if most >= 0 then
-        local excess = min(call('ZCARD', key) - most, CHUNK)
-        if excess > 0 then
-            local popped, ids = call('ZPOPMIN', key, excess), {}
-            for i = 1, #popped, 2 do ids[#ids + 1] = popped[i] end
-            load(t, ids)
-            drop_filed(t, ids)
-            dropped = #ids
-        end
+    local size = call('ZCARD', key)
+    if size <= CHUNK then call('SADD', t.p .. 'buckets', bucket) end  -- one that was empty is not in the set
+    if most >= 0 and size > most then
+        local popped, ids = call('ZPOPMIN', key, min(size - most, CHUNK)), {}
+        for i = 1, #popped, 2 do ids[#ids + 1] = popped[i] end
+        load(t, ids)
+        drop_filed(t, ids)
+        dropped = #ids
     end
-    if age >= 0 then
+    if age >= 0 and t.now >= (young_until[key] or 0) then
         local old = {}
         while dropped + #old < bound do
             local id = call('ZRANGE', key, #old, #old)[1]
             local h = id and row(t, id)
-            if not id or (h and h[FINISHED] + age > t.now) then break end
+            if not id then break end
+            if h and h[FINISHED] + age > t.now then
+                young_until[key] = h[FINISHED] + age
+                break
+            end
             old[#old + 1] = id
         end
         if #old > 0 then
@@ -268,10 +274,7 @@ end
 local function commit(t)
     tell(t, t.ended, function(id) return t.rows[id] and finished_news(id, t.rows[id]) or success_news(t, id) end)
     flush(t)
-    for bucket in pairs(t.touched) do
-        call('SADD', t.p .. 'buckets', bucket)
-        prune(t, bucket, PRUNE_STEP)
-    end
+    for bucket in pairs(t.touched) do prune(t, bucket, PRUNE_STEP) end
     flush(t)
     write_rows(t)
     write_counts(t)

@@ -38,12 +38,13 @@ end
 
 local function binary_or_nil(s) return s and binary(s) or '\192' end
 
-local function text(s)
-    local size = #s
-    if size < 32 then return char(160 + size) .. s end
-    if size < 256 then return '\217' .. char(size) .. s end
-    return pack(s)
+local function text_head(size)
+    if size < 32 then return char(160 + size) end
+    if size < 256 then return '\217' .. char(size) end
+    return '\218' .. struct.pack('>I2', size)
 end
+
+local function text(s) return text_head(#s) .. s end
 
 -- Where the binary value at an offset begins and ends; nil where there is none.
 local function binary_at(s, at)
@@ -93,12 +94,15 @@ local function fresh_head(raw, rank)
     }
 end
 
--- A stamp is what is known of a job that runs as it came in: the start of its body, then '>dI6I6' (rank, started, exchange).
--- It spares the writing of a head that would be written again a moment later.
+-- A stamp is what is known of a job that runs as it came in: the start of its body, padding, then '>dI6I6' (rank, started,
+-- exchange). It spares the writing of a head that would be written again a moment later. The padding makes it longer than
+-- the server packs into a list: such a small hash would be searched from its beginning for each of its fields.
+local PADDING = '................................................'
+
 local function head_of_stamp(stamp, worker)
-    local from, task, version, queue, priority = unpack_limit(stamp, 4, PREFIX)
+    local _, task, version, queue, priority = unpack_limit(stamp, 4, PREFIX)
     local n, at = struct.unpack('>I5I6', stamp)
-    local rank, started, seq = struct.unpack('>dI6I6', stamp, from + 1)
+    local rank, started, seq = struct.unpack('>dI6I6', stamp, #stamp - 19)
     return {
         n, at, task, version, queue, priority, RUNNING, 1, 1, seq, 0, 0, 0,
         worker, started, rank, 0, 0, 0, CANCELLED, MAX_CRASHES_DEFAULT, 0,

@@ -1,6 +1,7 @@
 -- Workers: what they can do, and waking those that have nothing to do.
 --
--- worker:<id>   hash: n, seq, lease, until, beat, idle, dead, reserved, alone, mark, refused, skills, presence
+-- worker:<id>   hash: n, seq, lease, until, beat, idle, dead, reserved, alone, asked, mark, refused, skills,
+--               presence
 -- workers       sorted set of all of them, by the order in which they came
 -- leases        sorted set of all of them, by the end of their lease; 0 for one judged dead
 -- idle:<queue>  sorted set of those that got less than they wanted from this queue
@@ -86,17 +87,18 @@ local function next_due(t)
     return max(0, tonumber(head[2]) - t.now), head[1]
 end
 
--- What a worker runs and is asked to cancel. The set exists only while someone has asked.
-local function cancels(t, worker)
-    local asked = call('SMEMBERS', t.p .. 'cancels:' .. worker)
+-- What a worker runs and is asked to cancel. The set exists only while someone has asked, and `asked` says so.
+local function cancels(t, worker, asked)
     local still = {}
-    for _, id in ipairs(asked) do
+    if asked ~= '1' then return still end
+    for _, id in ipairs(call('SMEMBERS', t.p .. 'cancels:' .. worker)) do
         if call('HEXISTS', t.p .. 'held:' .. worker, id) == 1 then
             still[#still + 1] = id
         else
             call('SREM', t.p .. 'cancels:' .. worker, id)
         end
     end
+    if #still == 0 then call('HSET', t.p .. 'worker:' .. worker, 'asked', 0) end
     return still
 end
 
