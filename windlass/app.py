@@ -34,7 +34,7 @@ from windlass.portal import portal
 from windlass.queue import Handler, Queue
 from windlass.settings import AppOptions, WorkerOptions, parse_settings
 from windlass.store import make_store
-from windlass.store.base import Answer, InProcess, QueueInfo, Store, WorkerInfo
+from windlass.store.base import Answer, Direct, QueueInfo, Store, WorkerInfo
 from windlass.sync import SyncApp
 from windlass.task import AsyncTask, SyncTask, Task, TaskDecorator
 
@@ -275,12 +275,12 @@ class Windlass:
             client.plain_meta = Meta(client.source).encode()
         if not client.opened:
             await client.open()
-            if self.portal.owns(client.loop) and isinstance(client.store, InProcess):
+            if self.portal.owns(client.loop) and isinstance(client.store, Direct):
                 self._thread_client = client
         return client
 
     def client_for_threads(self) -> Client | None:
-        """The portal's client, if threads may call its store directly: open, in-process, and with no middleware."""
+        """The portal's client, if threads may call its store directly: it is open, and there is no middleware."""
         client = self._thread_client
         if client is None or client.pid != os.getpid() or not client.opened or self._enqueue_layers:
             return None

@@ -73,11 +73,29 @@ class Sender:
         try:
             await asyncio.sleep(0)  # calls of the same turn of the loop share the insert
             if not self._waiting:
-                return [answer for batch in batches(jobs) for answer in await self._insert(batch)]
+                return await self._insert_all(batches(jobs))
             futures = self._register(jobs, first=True)
         finally:
             self._next()
         return await self._answers(futures)
+
+    async def _insert_all(self, parts: list[Sequence[NewJob]]) -> list[Answer]:
+        """In order. The store works on one batch while the next is made ready for it."""
+        if len(parts) == 1:
+            return await self._insert(parts[0])
+        answers: list[Answer] = []
+        under_way: list[asyncio.Task[list[Answer]]] = []
+        try:
+            for part in parts:
+                under_way.append(asyncio.get_running_loop().create_task(self._insert(part)))
+                if len(under_way) == 2:
+                    answers += await under_way.pop(0)
+            for task in under_way:
+                answers += await task
+            return answers
+        finally:
+            for task in under_way:
+                task.cancel()
 
     async def _insert(self, jobs: Sequence[NewJob]) -> list[Answer]:
         """Sent once more when the reply was lost: the ids are ours, so that what arrived is not accepted twice."""

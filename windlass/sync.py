@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
 from windlass.admin import answers_to_handles
 from windlass.call import Draft, Signature
-from windlass.client import batches
-from windlass.core.job import State
+from windlass.client import RESEND_SECONDS, batches
+from windlass.core.job import NewJob, State
 from windlass.core.options import CallOptions
+from windlass.errors import StoreUnavailable
 from windlass.handle import SyncHandle
-from windlass.store.base import InProcess
+from windlass.store.base import Answer, Direct
 
 if TYPE_CHECKING:
     from windlass.admin import JobPage
     from windlass.app import Windlass
 
+log = logging.getLogger("windlass.client")
+
 T = TypeVar("T")
+
+
+def insert_here(store: Direct, jobs: Sequence[NewJob]) -> list[Answer]:
+    """Sent once more when the reply was lost, as on a loop."""
+    try:
+        return store.insert_here(jobs)
+    except StoreUnavailable as error:
+        log.warning("the reply to an enqueue was lost, sending it again: %s", error)
+        time.sleep(RESEND_SECONDS)
+        return store.insert_here(jobs)
 
 
 class SyncApp:
@@ -32,8 +47,8 @@ class SyncApp:
             handles = self._app.portal.call(lambda: self._app.submit(drafts))
         else:
             jobs = [draft.to_job(client.source, client.plain_meta) for draft in drafts]
-            store = cast(InProcess, client.store)
-            answers = [answer for batch in batches(jobs) for answer in store.insert_here(batch)]
+            store = cast(Direct, client.store)
+            answers = [answer for batch in batches(jobs) for answer in insert_here(store, batch)]
             handles = answers_to_handles(self._app, drafts, answers)
         return [handle.sync for handle in handles]
 

@@ -1,4 +1,4 @@
-"""Sync callers of an in-process engine: straight into the store when it is free, into a group commit when it is not."""
+"""Sync callers of an engine that takes jobs directly: at once when it is free, together with others when it is not."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.servers.redis import fresh_prefix
 from windlass import IdConflict, Windlass
-from windlass.store.base import InProcess
+from windlass.store.base import Direct
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "redis"])
 def app(request: pytest.FixtureRequest, tmp_path: Path) -> Windlass:
-    url = "memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/jobs.db"
-    app = Windlass("shop", url)
+    urls = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/jobs.db"}
+    if request.param == "redis":
+        urls["redis"] = f"{request.getfixturevalue('redis7').url}?prefix={fresh_prefix()}"
+    app = Windlass("shop", urls[request.param])
 
     @app.task(name="add")
     def add(x: int) -> int:
@@ -28,7 +31,7 @@ def test_the_portals_client_is_called_directly_once_it_is_open(app: Windlass) ->
     app.tasks["add"].delay(1)
     client = app.client_for_threads()
     assert client is not None
-    assert isinstance(client.store, InProcess)
+    assert isinstance(client.store, Direct)
     app.tasks["add"].delay(2)
     assert app.sync.counts("default") == {"ready": 2}
     app.sync.close()

@@ -244,8 +244,8 @@ class StoreInfo(msgspec.Struct, kw_only=True):
 
 
 @runtime_checkable
-class InProcess(Protocol):
-    """An engine that lives in the caller's process may also take jobs from any thread, with no loop in between.
+class Direct(Protocol):
+    """An engine that may also take jobs from any thread, with no loop in between.
 
     It is ``Store.insert`` without the hops to a loop and back, which a sync caller would pay for every call.
     """

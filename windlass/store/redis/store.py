@@ -11,7 +11,7 @@ from typing import Any
 from windlass.core.event import Entry
 from windlass.core.job import Finished, Job, LogLine, NewJob
 from windlass.core.lifecycle import Transition
-from windlass.errors import StoreError
+from windlass.errors import StoreClosed, StoreError
 from windlass.store.base import (
     MAX_BATCH,
     Accept,
@@ -36,7 +36,9 @@ from windlass.store.base import (
     WorkerInfo,
 )
 from windlass.store.redis import library, wire
+from windlass.store.redis.blocking import BlockingLink
 from windlass.store.redis.commands import Word
+from windlass.store.redis.gather import Gathering
 from windlass.store.redis.link import Link
 from windlass.store.redis.place import parse_url
 from windlass.store.redis.promise import describe
@@ -60,12 +62,15 @@ class RedisStore:
         self._settings = wire.settings(settings)
         self._library, self._names = library.build()
         self._link = Link(self.place, self._library, self._returned)
+        self._threads: BlockingLink | None = None
+        self._gathering = Gathering(self._insert_gathered)
         self._listening: dict[str, Deliver] = {}
         self._watched: dict[str, set[str]] = {}
         self._returning: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
         await self._link.open()
+        self._threads = self._threads or BlockingLink(self.place, self._library)  # connected by the first who needs it
 
     async def close(self) -> None:
         if self._returning is not None:
@@ -76,6 +81,9 @@ class RedisStore:
             except StoreError as error:  # a server that is gone must not keep us from closing
                 log.warning("could not sign off %s: %s", name, error)
         await self._link.close()
+        if self._threads is not None:
+            self._threads.close()
+            self._threads = None
 
     async def _call(self, function: str, *args: Word, durable: bool = False) -> Any:
         now = self._clock() if self._clock is not None else b""
@@ -88,6 +96,17 @@ class RedisStore:
         if not jobs:
             return []
         return answers(await self._call("insert", *wire.insert(jobs), durable=True))
+
+    def insert_here(self, jobs: Sequence[NewJob]) -> list[Answer]:
+        check_batch(len(jobs))
+        return self._gathering.insert(jobs) if jobs else []
+
+    def _insert_gathered(self, jobs: Sequence[NewJob]) -> list[Answer]:
+        if self._threads is None:
+            raise StoreClosed(f"the connection to {self.place.shown} is not open")
+        now = self._clock() if self._clock is not None else b""
+        args = (self._settings, now, *wire.insert(jobs))
+        return answers(self._threads.call(self._names["insert"], *args, durable=True))
 
     async def exchange(self, worker: str, seq: int, moves: Sequence[Transition], want: Want) -> ExchangeReply:
         check_batch(len(moves))

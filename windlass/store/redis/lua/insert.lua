@@ -33,7 +33,12 @@ local function insert_special(t, id, raw, extra)
     h[STATE] = WAITING
     count(t, h[QUEUE], WAITING, 1)
     t.rows[id] = h
-    if due > t.now then make_scheduled(t, id, h, due) else make_ready(t, id, h) end
+    if due > t.now then
+        t.due_before = t.due_before or next_due(t)
+        make_scheduled(t, id, h, due)
+    else
+        make_ready(t, id, h)
+    end
     return h[STATE] == READY
 end
 
@@ -43,7 +48,6 @@ local function insert(keys, args)
     local ids, answers, bodies, fresh, ready, again = {}, {}, {}, {}, {}, {}
     for i = 4, #args, 2 do ids[#ids + 1] = args[i] end
     local known = call_many('HMGET', t.p .. 'jobs', ids)
-    local due_before = next_due(t)
     local first = t.n
     for i, id in ipairs(ids) do
         local parts = args[2 * i + 3]
@@ -74,9 +78,11 @@ local function insert(keys, args)
     end
     commit(t)
     for queue, jobs in pairs(ready) do wake(t, queue, jobs) end
-    -- One idle worker sleeps until the next due time: when that came nearer, someone must set the alarm anew.
-    local due, id = next_due(t)
-    if due >= 0 and (due_before < 0 or due < due_before) then wake(t, row(t, id)[QUEUE], 1) end
+    if t.due_before then
+        -- One idle worker sleeps until the next due time: when that came nearer, someone must set the alarm anew.
+        local due, id = next_due(t)
+        if due >= 0 and (t.due_before < 0 or due < t.due_before) then wake(t, row(t, id)[QUEUE], 1) end
+    end
     return answers
 end
 

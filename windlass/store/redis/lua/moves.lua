@@ -127,8 +127,8 @@ local function log_accepted(t, from, ids)
         local k = floor((from + place - 1) / CHUNK)
         local last = min(#ids, place + (k + 1) * CHUNK - (from + place - 1) - 1)
         call('RPUSH', t.p .. 'log:' .. k, unpack(ids, place, last))
-        call('HINCRBY', t.p .. 'live', k, last - place + 1)
-        call('ZADD', t.p .. 'chunks', k, k)
+        local added = last - place + 1
+        if call('HINCRBY', t.p .. 'live', k, added) == added then call('ZADD', t.p .. 'chunks', k, k) end
         place = last + 1
     end
 end
