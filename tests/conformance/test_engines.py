@@ -8,6 +8,7 @@ from uuid import uuid4
 import pytest
 
 from tests.servers.redis import RedisServer, fresh_prefix
+from tests.servers.topology import Cluster, Sentinel
 from windlass.store.memory import MemoryStore
 from windlass.testing.conformance import Conformance, Engine
 
@@ -38,6 +39,18 @@ class TestValkey9(Conformance):
     @pytest.fixture
     def engine(self, valkey9: RedisServer) -> Engine:
         return redis_engine(valkey9.url)
+
+
+class TestRedisCluster(Conformance):
+    @pytest.fixture
+    def engine(self, redis_cluster: Cluster) -> Engine:
+        return redis_engine(redis_cluster.url)
+
+
+class TestRedisSentinel(Conformance):
+    @pytest.fixture
+    def engine(self, redis_sentinel: Sentinel) -> Engine:
+        return redis_engine(redis_sentinel.url)
 
 
 def redis_engine(url: str) -> Engine:
