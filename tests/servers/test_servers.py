@@ -169,8 +169,10 @@ def test_sentinels_replace_a_killed_master_and_take_it_back_as_a_replica(kind: s
         first = sentinel.master
         first.command("SET", "k", "v")
         assert first.command("WAIT", 2, 5000, timeout=10) == 2
+        assert sentinel.failovers == 0
         dead = sentinel.fail_over()
         assert dead is first
+        assert sentinel.failovers == 1
         assert sentinel.master.command("GET", "k") == "v"
         sentinel.restart(dead)
         assert dead.info("replication")["role"] == "slave"
