@@ -49,8 +49,8 @@ class TestRedisCluster(Conformance):
 
 class TestRedisSentinel(Conformance):
     @pytest.fixture
-    def engine(self, redis_sentinel: Sentinel) -> Engine:
-        return redis_engine(redis_sentinel.url)
+    def engine(self, failed_over: Sentinel) -> Engine:
+        return redis_engine(failed_over.url)
 
 
 def redis_engine(url: str) -> Engine:
