@@ -88,7 +88,7 @@ def about_python() -> Iterator[Check]:
     yield Check("clock", "ok" if now.year >= 2025 else "wrong", f"{now:%Y-%m-%d %H:%M:%S} UTC")
 
 
-IN_USE = frozenset({"reload"})
+IN_USE = frozenset({"redis", "reload"})
 """The extras some feature of this version uses; the others are declared for those to come."""
 
 
@@ -131,7 +131,8 @@ def about_target(target: Target) -> list[Check]:
     try:
         app = target.load(tasks=True)
     except CliError as error:
-        return [Check("app", "wrong", "\n".join(filter(None, [error.message, error.detail.rstrip()])))]
+        text = "\n".join(filter(None, [error.message, error.detail.rstrip()]))
+        return [Check("app" if target.spec else "store", "wrong", text)]
     except ConfigError as error:
         return [Check("store", "wrong", str(error))]
     checks = []
@@ -141,7 +142,7 @@ def about_target(target: Target) -> list[Check]:
     try:
         return checks + run(app, lambda: about_store(app))
     except WindlassError as error:
-        return [*checks, Check("store", "wrong", f"{redact_url(app.url)} cannot be used: {error}")]
+        return [*checks, Check("store", "wrong", f"{redact_url(app.url)} cannot be used:\n{error}")]
 
 
 async def about_store(app: Windlass) -> list[Check]:

@@ -14,6 +14,7 @@ from click.shell_completion import CompletionItem
 from windlass.app import Windlass
 from windlass.cli.errors import DEBUG, CliError
 from windlass.cli.load import load_app, load_tasks, looks_like_app
+from windlass.cli.whose import need_prefix
 
 T = TypeVar("T")
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -28,6 +29,7 @@ class Target(NamedTuple):
     def load(self, *, tasks: bool = False) -> Windlass:
         """The app; ``tasks`` also imports the modules that declare its tasks."""
         if self.url:
+            need_prefix(self.url)
             return Windlass("windlass", self.url)
         app = load_app(self.spec)
         if tasks:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit, urlunsplit
+import re
+
+_SECRET_OPTION = re.compile(r"([?&]\w*password=)[^&]*")
 
 
 def redact_url(url: str) -> str:
-    """A store's URL without its password, to be shown."""
-    parts = urlsplit(url)
-    if parts.password is None:
-        return url
-    user, _, host = parts.netloc.rpartition("@")
-    return urlunsplit(parts._replace(netloc=f"{user.partition(':')[0]}:***@{host}"))
+    """A store's URL without its passwords, to be shown.
+
+    It must also hold for a URL that cannot be read, such as one with a ``/``, ``?`` or ``#`` in its password. So it
+    goes by the last ``@`` wherever that is, and rather hides too much.
+    """
+    scheme, mark, rest = url.partition("://")
+    before, at, behind = rest.rpartition("@")
+    user, colon, _ = before.partition(":")
+    if mark and at and colon and not rest.startswith("/"):
+        rest = f"{user}:***@{behind}"
+    return _SECRET_OPTION.sub(r"\1***", f"{scheme}{mark}{rest}")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
-
 from windlass.core.address import redact_url
 from windlass.core.hints import did_you_mean
 from windlass.errors import ConfigError
@@ -26,7 +24,7 @@ def _redis(url: str, settings: StoreSettings) -> Store:
 def make_store(url: str, settings: StoreSettings | None = None) -> Store:
     """An unopened store for a URL such as ``memory://`` or ``sqlite:///path/to/file.db``."""
     settings = settings or StoreSettings()
-    scheme = urlsplit(url).scheme
+    scheme = url.partition(":")[0].lower()
     if scheme == "memory":
         from windlass.store.memory import MemoryStore
 

@@ -6,6 +6,9 @@ for what somebody has to repair. No sentence may hold a password.
 
 from __future__ import annotations
 
+import os
+import re
+import socket
 import ssl
 
 from windlass.errors import StoreError, StoreUnavailable
@@ -65,19 +68,28 @@ def explain(error: Exception, place: Place, where: str = "") -> StoreError:
     if SPLIT in text:
         return StoreUnavailable(f"{where} {PASSING['ASK']} ({text})")
     if code == "NOAUTH":
-        return StoreError(f"{where} asks for a password; write it into the URL, as in redis://user:password@host/0")
+        forms = "redis://:password@host/0, or redis://user:password@host/0 for a user of its own"
+        return StoreError(f"{where} asks for a password; write it into the URL: {forms}")
     if code == "WRONGPASS":
-        return StoreError(f"{where} does not accept the user or the password of the URL, or the user is disabled")
+        return StoreError(
+            f"{where} does not accept the user or the password of the URL, or the user is disabled; a password without "
+            "a user is written with a colon, redis://:password@host/0"
+        )
     if code == "NOPERM":
         return StoreError(f"{where} does not allow this to the user of the URL ({text}); it needs {rights(place)}")
+    if "DB index is out of range" in text:
+        return StoreError(f"{where} names a database the server does not have, see its setting 'databases' ({text})")
     return StoreError(f"{where} refused: {text}")
 
 
 def rights(place: Place) -> str:
-    """What an ACL must grant: functions run with the rights of their caller, hence also what they do inside."""
+    """What an ACL must grant: functions run with the rights of their caller, hence also what they do inside.
+
+    ``-@dangerous`` takes back what came with the groups and reaches beyond the app's own keys, such as FLUSHALL.
+    """
     user = place.user or "default"
     return (
-        f"ACL SETUSER {user} ~{place.tag}* &{place.tag}* +@read +@write +@connection +fcall +function|load "
+        f"ACL SETUSER {user} ~{place.tag}* &{place.tag}* +@read +@write +@connection -@dangerous +fcall +function|load "
         "+subscribe +unsubscribe +publish +time +wait +info +config|get"
         + (" +cluster|slots" if place.kind == "cluster" else "")
     )
@@ -91,8 +103,20 @@ def unreachable(where: Address | str, error: Exception) -> StoreError:
     if isinstance(error, TimeoutError):
         hints = "is it up, is the way to it open, and does the URL say rediss:// if and only if it speaks TLS?"
         return StoreUnavailable(f"{where} does not answer in time; {hints}")
-    reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return StoreUnavailable(f"cannot connect to {where}: {reason}; is the server running there?")
+    if isinstance(error, socket.gaierror):
+        return StoreUnavailable(
+            f"cannot connect to {where}: this host is not known ({error.strerror}); is it misspelt?"
+        )
+    return StoreUnavailable(f"cannot connect to {where}: {_reason(error)}; is the server running there?")
+
+
+def _reason(error: Exception) -> str:
+    """In the system's words: asyncio puts its own in their place, and joins them where a host has several addresses."""
+    if isinstance(error, OSError) and not isinstance(error, ssl.SSLError):
+        codes = {error.errno} if error.errno else set(map(int, re.findall(r"\[Errno (\d+)\]", str(error))))
+        if len(codes) == 1:
+            return os.strerror(codes.pop())
+    return str(error) or type(error).__name__
 
 
 def lost(where: str, reason: str) -> StoreUnavailable:

@@ -18,7 +18,7 @@ OLDEST = 7
 def hello(place: Place) -> bytes:
     """RESP3, so that replies and messages share one connection; user, password and our name in the same breath."""
     words: list[Word] = [b"HELLO", b"3"]
-    if place.password:
+    if place.user or place.password:  # a user without a password is one the server made so (nopass)
         words += [b"AUTH", place.user or "default", place.password]
     # Only for CLIENT LIST. The server takes no blanks and nothing beyond ASCII in it.
     words += [b"SETNAME", "windlass:" + quote(place.prefix, safe="!#$&()*+,-./:;<=>@[]^_`|~")]

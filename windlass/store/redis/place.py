@@ -156,8 +156,11 @@ def _options(query: str, scheme: str) -> dict[str, str]:
     options: dict[str, str] = {}
     for name, value in parse_qsl(query, keep_blank_values=True):
         if name not in OPTIONS:
-            shown = repr(name) if name.isidentifier() else "that is no option at all"
-            raise ConfigError(f"unknown option {shown} in a {scheme}:// URL{did_you_mean(name, OPTIONS)}")
+            if not name.isidentifier():
+                raise ConfigError(
+                    f"what follows the ? of a {scheme}:// URL is no option at all; write a ? of a password as %3F"
+                )
+            raise ConfigError(f"unknown option {name!r} in a {scheme}:// URL{did_you_mean(name, OPTIONS)}")
         if name in options:
             raise ConfigError(f"option {name!r} is given twice in a {scheme}:// URL")
         if not value:
@@ -213,6 +216,9 @@ def _db(kind: Kind, steps: list[str], options: Mapping[str, str]) -> int:
     given = [*steps, *([options["db"]] if "db" in options else [])]
     if len(set(given)) > 1:
         raise ConfigError("a Redis URL names two databases, one in its path and one as option 'db'; give one")
+    if given and not given[0].isdigit():
+        hint = "the path of a Redis URL is the number of a database; an app's name is given as ?prefix=…"
+        raise ConfigError(f"db is {given[0]!r}, but {hint}")
     db = _whole("db", given[0], 1_000_000) if given else 0
     if db and kind == "cluster":
         raise ConfigError(f"db is {db}, but a cluster has only database 0; tell apps apart by option 'prefix'")

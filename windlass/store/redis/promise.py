@@ -10,6 +10,8 @@ from windlass.store.base import StoreInfo
 from windlass.store.redis.link import Link
 from windlass.store.redis.place import Place
 
+NEARLY_FULL = 0.9
+
 
 async def describe(link: Link, place: Place) -> StoreInfo:
     """For ``doctor``."""
@@ -19,13 +21,14 @@ async def describe(link: Link, place: Place) -> StoreInfo:
     corrupt = int(await link.command("HLEN", f"{tag}corrupt"))
     jobs = int(await link.command("HLEN", f"{tag}jobs"))
     details = {
-        "prefix": tag, "jobs": str(jobs), "memory": facts.get("used_memory_human", "?"),
-        "maxmemory": facts.get("maxmemory_human", "?"), "eviction": facts.get("maxmemory_policy", "?"),
+        "keys": f"{tag}*", "jobs": str(jobs), "memory": facts.get("used_memory_human", "?"),
+        "maxmemory": "none" if facts.get("maxmemory") == "0" else facts.get("maxmemory_human", "?"),
+        "eviction": facts.get("maxmemory_policy", "?"),
         "replicas": facts.get("connected_slaves", "?"), "waits for replicas": str(place.wait_replicas),
         "aof": config["aof"], "fsync": config["fsync"], "role": facts.get("role", "?"),
         "mode": facts.get("redis_mode", "?"),
     }  # fmt: skip
-    warnings = eviction_warnings(facts) + replica_warnings(facts, place)
+    warnings = memory_warnings(facts) + replica_warnings(facts, place)
     if corrupt:
         warnings.append(f"{corrupt} damaged records were put aside in {tag}corrupt; their jobs are dead letters")
     promise, weak = durability(config)
@@ -59,33 +62,39 @@ def durability(config: dict[str, str]) -> tuple[str, list[str]]:
         return "an accepted job survives a power cut (AOF, fsync always)", []
     alive = "an accepted job survives the death of the server process"
     if config["aof"] == "yes" and config["fsync"] == "everysec":
-        weak = "a power cut may undo the last second"
-        return f"{alive}; {weak} (AOF, fsync everysec)", [f"{weak}; for more set appendfsync always"]
+        weak = "a power cut may undo the last second or two"
+        return f"{alive}; {weak} (AOF, fsync everysec)", [f"{weak}; if that is too much set appendfsync always"]
     if config["aof"] == "yes":
         weak = "a power cut may undo what the system had not written yet"
         return f"{alive}; {weak} (AOF, fsync {config['fsync']})", [f"{weak}; for more set appendfsync everysec"]
     if config["aof"] == "?":
-        return "unknown: the server does not say how it persists", ["the server does not say how it persists"]
-    snapshots = config["save"] not in ("", "?")
-    promise = (
-        "jobs live as long as the server process; a restart goes back to the last snapshot (no AOF)"
-        if snapshots
-        else "none: jobs live as long as the server process (no AOF, no snapshots)"
-    )
-    return promise, [f"{promise}; set appendonly yes"]
+        return "unknown: the server does not say how it persists", ["see in its console whether it has an AOF"]
+    advice = "the server keeps no append-only file; set appendonly yes"
+    if config["save"] not in ("", "?"):
+        return "a restart of the server goes back to its last snapshot, jobs accepted since are gone (no AOF)", [advice]
+    return "none: a restart of the server loses every job (no AOF, no snapshots)", [advice]
 
 
-def eviction_warnings(facts: dict[str, str]) -> list[str]:
-    policy = facts.get("maxmemory_policy", "noeviction")
-    if policy == "noeviction":
-        return []
-    return [f"maxmemory-policy is {policy}: when memory runs out the server may drop jobs; set it to noeviction"]
+def memory_warnings(facts: dict[str, str]) -> list[str]:
+    """Eviction drops jobs; a server without it refuses new ones instead, which is right and should be foreseen."""
+    found, policy = [], facts.get("maxmemory_policy", "noeviction")
+    if policy != "noeviction":
+        found.append(
+            f"maxmemory-policy is {policy}: when memory runs out the server drops jobs, or parts of them; set it to "
+            "noeviction"
+        )
+    used, most = (int(facts.get(name, "0") or 0) for name in ("used_memory", "maxmemory"))
+    if most and used > most * NEARLY_FULL:
+        share = f"{used / most:.0%} of maxmemory are in use"
+        found.append(f"{share}; when it is full new jobs are refused, while those that are there go on")
+    return found
 
 
 def replica_warnings(facts: dict[str, str], place: Place) -> list[str]:
     replicas = int(facts.get("connected_slaves", "0") or 0)
     if place.wait_replicas > replicas:
-        return [f"wait_replicas={place.wait_replicas}, but the server has {replicas}: every enqueue will fail"]
+        what = f"every call waits {place.wait_timeout:g} s for the others and then raises StoreUnavailable"
+        return [f"wait_replicas={place.wait_replicas}, but the server has {replicas}: {what}"]
     if replicas and not place.wait_replicas:
-        return ["a failover may undo what the replicas had not received; wait_replicas=1 narrows that"]
+        return ["a failover may undo what the replicas had not received; wait_replicas=1 in the URL narrows that"]
     return []

@@ -114,6 +114,8 @@ class Route:
             if isinstance(reply, Exception):
                 if faults.code_of(reply) == "NOAUTH":
                     raise StoreError(f"the sentinel {sentinel} asks for a password of its own: add sentinel_password=…")
+                if "unknown command" in str(reply).lower():
+                    raise StoreError(f"{sentinel} is not a sentinel: name those (port 26379), or write a redis:// URL")
                 raise faults.explain(reply, self._place, f"the sentinel {sentinel}")
         if replies[-1] is None:
             raise StoreUnavailable(f"the sentinel {sentinel} knows no master named {self._place.master!r}")

@@ -111,7 +111,7 @@ class RedisStore:
     async def exchange(self, worker: str, seq: int, moves: Sequence[Transition], want: Want) -> ExchangeReply:
         check_batch(len(moves))
         args = wire.exchange(worker, seq, moves, want)
-        return wire.exchange_reply(await self._call("exchange", *args, durable=bool(moves)))
+        return wire.exchange_reply(b"".join(await self._call("exchange", *args, durable=bool(moves))))
 
     async def beat(self, presence: Presence, acked_seq: int, held: Sequence[str]) -> BeatReply:
         skills = wire.encode(wire.skills(presence))

@@ -85,17 +85,30 @@ def exchange(worker: str, seq: int, moves: Sequence[Transition], want: Want) -> 
     wanted: list[Any] = []
     for queue, cap in want.queues:
         wanted += (queue, cap)
-    flat: list[Any] = []
-    args: list[Word] = [worker, seq, want.total, encode(wanted), b""]
-    for move in moves:
-        keep = move.keep_failed if move.to is State.FAILED else move.keep_done
-        flat += (
-            move.id, *move.fence, CODE[move.to], move.event, move.delay, move.attempt, move.crashes, move.snoozes,
-            1 if move.yields_to_cancel else 0, move.reason, move.fingerprint, keep,
-        )  # fmt: skip
-        args += (move.result or b"", move.error or b"")
-    args[4] = encode(flat)
-    return args
+    plain: list[Any] = []
+    others: list[Any] = []
+    args: list[Word] = [worker, seq, want.total, encode(wanted), b"", b""]
+    ends: list[Word] = []
+    for place, move in enumerate(moves, 1):
+        if move.event == "succeeded" and is_plain(move):
+            plain += (move.id, move.fence.seq, move.keep_done)
+            args.append(move.result or b"")
+        else:
+            keep = move.keep_failed if move.to is State.FAILED else move.keep_done
+            others += (
+                place, move.id, *move.fence, CODE[move.to], move.event, move.delay, move.attempt, move.crashes,
+                move.snoozes, 1 if move.yields_to_cancel else 0, move.reason, move.fingerprint, keep,
+            )  # fmt: skip
+            ends += (move.result or b"", move.error or b"")
+    args[4:6] = encode(plain), encode(others)
+    return args + ends
+
+
+def is_plain(move: Transition) -> bool:
+    """A success at the first claim, about which there is nothing to say but its result: what most moves are."""
+    run, epoch, _ = move.fence
+    unusual = move.attempt or move.crashes or move.snoozes or move.reason or move.error
+    return run == epoch == 1 and not unusual and move.to is State.SUCCEEDED
 
 
 def skills(presence: Presence) -> tuple[list[str], dict[str, list[int]], dict[str, int]]:

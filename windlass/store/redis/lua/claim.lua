@@ -38,13 +38,14 @@ local function note_grant(c, id, task, queue, stamp)
     c.granted = c.granted + 1
     c.held[place + 1], c.held[place + 2] = id, stamp
     c.started[place + 1], c.started[place + 2] = task, queue
-    count(c.t, queue, READY, -1)
-    count(c.t, queue, RUNNING, 1)
 end
 
 local function grant_fresh(c, id, raw, from, task, queue, rank)
     note_grant(c, id, task, queue, sub(raw, 1, from) .. PADDING .. struct.pack('>d', rank) .. c.stamp)
-    c.parts[c.granted] = '\159' .. text_head(#id) .. id .. sub(raw, PREFIX + 1) .. c.claim .. sub(raw, 6, PREFIX) .. '\192'
+    -- In pieces, which the client puts together: Lua would read through every text it makes.
+    local parts, size = c.parts, #c.parts
+    parts[size + 1], parts[size + 2], parts[size + 3] = '\159' .. text_head(#id), id, sub(raw, PREFIX + 1)
+    parts[size + 4] = c.claim .. sub(raw, 6, PREFIX) .. '\192'
 end
 
 -- What a claim says of a job, its head being right where the body is out of date.
@@ -60,7 +61,7 @@ local function grant(c, id, h, raw, from)
     h[HOLD] = NOT_HELD
     if h[EXPIRES] > 0 then rem(t, 'expiring', id) end
     touch(t, id)
-    c.parts[c.granted] = claim_part(id, h, raw, from)
+    c.parts[#c.parts + 1] = claim_part(id, h, raw, from)
 end
 
 local function set_aside(t, id, h)
@@ -75,7 +76,7 @@ end
 -- Offers jobs that are in no index any more, in their order: each is granted, ends, or is set aside.
 local function offer(c, queue, ids, ranks)
     local t, skills = c.t, c.w.skills
-    local bodies = call_many('HMGET', t.p .. 'jobs', ids)
+    local before, bodies = c.granted, call_many('HMGET', t.p .. 'jobs', ids)
     local heads = call_many('HMGET', t.p .. 'heads', ids)
     for i, id in ipairs(ids) do
         local raw = bodies[i]
@@ -101,6 +102,8 @@ local function offer(c, queue, ids, ranks)
             end
         end
     end
+    count(t, queue, READY, before - c.granted)
+    count(t, queue, RUNNING, c.granted - before)
 end
 
 -- The first jobs of several indexes by rank, taken out of them.
@@ -206,6 +209,8 @@ local function claim_solo(c, want)
     end
     w.reserved, w.alone = '', id
     grant(c, id, h, raw, from)
+    count(t, h[QUEUE], READY, -1)
+    count(t, h[QUEUE], RUNNING, 1)
     return false
 end
 

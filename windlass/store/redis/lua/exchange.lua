@@ -1,8 +1,10 @@
--- exchange(settings, now, worker, seq, total, want, moves, result, error, result, error, …)
+-- exchange(settings, now, worker, seq, total, want, plain, others, result, …, result, error, …)
 --   want     MessagePack: queue, cap, queue, cap, … in order of preference
---   moves    MessagePack: 14 values for each, see below; a result and an error follow for each, '' for none
--- Answers MessagePack: [claims, refused, cancels, next_due, gone, drain].
-local MOVE = 14
+--   plain    MessagePack: id, exchange of the claim, bucket, … of jobs that succeeded at their first claim
+--   others   MessagePack: 15 values for each other move, see `settle_other`
+-- A result follows for each plain one, then a result and an error for each other; '' for none.
+-- Answers MessagePack in pieces: [claims, refused, cancels, next_due, gone, drain].
+local PLAIN, OTHER = 3, 15
 
 -- One transition; answers the kind of event it was.
 local function apply(t, id, h, m, at, result, problem)
@@ -30,74 +32,106 @@ local function event_data(event, h, delay)
     return nil
 end
 
--- id, run, epoch, seq, to, event, delay, attempt, crashes, snoozes, yields to cancel, reason, fingerprint, keep
-local function is_plain_success(m, at, problem)
-    return m[at + 5] == 'succeeded' and m[at + 1] == 1 and m[at + 2] == 1 and m[at + 7] == 0 and m[at + 8] == 0 and m[at + 9] == 0
-        and m[at + 11] == '' and problem == ''
+-- Where a fresh success is filed: what is the same for all of a bucket is made once.
+local function bucket_for(t, s, keep, queue)
+    local known = keep == '' and s.default or s.named
+    local name = keep == '' and queue or keep
+    local found = known[name]
+    if not found then
+        local bucket = keep == '' and t.settings.done .. queue or keep
+        found = { key = 'bucket:' .. bucket, text = text(bucket) }
+        known[name] = found
+        t.touched[bucket] = true
+    end
+    return found
 end
 
 -- A job that came in with nothing unusual and succeeds at its first try: its only head is written here, put together
 -- from what its stamp and the exchange say.
 local function settle_fresh(t, s, id, stamp, result, keep)
     local from, task, _, queue = unpack_limit(stamp, 4, PREFIX)
-    if keep == '' then keep = t.settings.done .. queue end
+    local bucket, size = bucket_for(t, s, keep, queue), #s.heads
     t.rank = t.rank + 1
-    add(t, 'bucket:' .. keep, t.rank, id)
-    t.touched[keep] = true
-    count(t, queue, RUNNING, -1)
-    count(t, queue, SUCCEEDED, 1)
-    local size = #s.heads
+    add(t, bucket.key, t.rank, id)
+    s.done[queue] = (s.done[queue] or 0) + 1
     s.heads[size + 1] = id
-    s.heads[size + 2] = concat({
-        '\220\0\32\207\0\0\0', sub(stamp, 1, 5), '\207\0\0', sub(stamp, 6, from),
-        '\4\1\1\207\0\0', sub(stamp, -6), '\0\0\0\160\207\0\0', sub(stamp, -12, -7), '\203', sub(stamp, -20, -13), s.finished,
-        '\0\0\6\3\0\0\0\0\0', text(keep), '\160\160\160', result ~= '' and pack(result) or '\194', '\194',
-    })
+    s.heads[size + 2] = '\220\0\32\207\0\0\0' .. sub(stamp, 1, 5) .. '\207\0\0' .. sub(stamp, 6, from)
+        .. '\4\1\1\207\0\0' .. sub(stamp, -6) .. '\0\0\0\160\207\0\0' .. sub(stamp, -12, -7) .. '\203' .. sub(stamp, -20, -13)
+        .. s.finished .. bucket.text .. '\160\160\160' .. (result ~= '' and text_head(#result) .. result or '\194') .. '\194'
     t.ended[#t.ended + 1] = id
     t.brief[id] = result
     news(t, 'succeeded', s.worker, id, task, queue)
 end
 
-local function ids_of(m)
-    local ids = {}
-    for at = 1, #m, MOVE do ids[#ids + 1] = m[at] end
-    return ids
+-- Any other move, in the general way: place, id, run, epoch, seq, to, event, delay, attempt, crashes, snoozes, yields to cancel,
+-- reason, fingerprint, keep. False where the fence no longer holds.
+local function settle_row(t, w, id, stamp, m, at, result, problem)
+    if stamp and stamp ~= '' and t.rows[id] == nil and t.brief[id] == nil then t.rows[id] = head_of_stamp(stamp, w.id) end
+    local h = stamp and t.rows[id]
+    if not h or h[STATE] ~= RUNNING or h[RUN] ~= m[at + 1] or h[EPOCH] ~= m[at + 2] or h[SEQ] ~= m[at + 3] then return false end
+    local event = apply(t, id, h, m, at, result, problem)
+    job_news(t, event, w.id, id, h, event_data(event, h, m[at + 6]))
+    return true
 end
 
-local function settle(t, w, m, args)
-    local ids, done, refused, headed = ids_of(m), {}, {}, {}
-    local s = { worker = w.id, heads = {}, finished = '\207\0\0' .. struct.pack('>I6', t.now) }
+local function settle_plain(t, w, s, id, stamp, seq, keep, result)
+    local fresh = stamp and stamp ~= '' and t.rows[id] == nil and t.brief[id] == nil
+    if fresh and sub(stamp, -6) == struct.pack('>I6', seq) then
+        settle_fresh(t, s, id, stamp, result, keep)
+        return true
+    end
+    return settle_row(t, w, id, stamp, { id, 1, 1, seq, SUCCEEDED, 'succeeded', 0, 0, 0, 0, 0, '', '', keep }, 1, result, '')
+end
+
+-- The stamps of some of what a worker may hold; the rows of those that have heads are loaded.
+local function stamps_of(t, w, m, first, stride)
+    local ids, headed = {}, {}
+    for at = first, #m, stride do ids[#ids + 1] = m[at] end
     local stamps = call_many('HMGET', t.p .. 'held:' .. w.id, ids)
     for i, id in ipairs(ids) do
         if stamps[i] == '' then headed[#headed + 1] = id end
     end
     load(t, headed)
-    for i, id in ipairs(ids) do
-        local at, stamp, result, problem = (i - 1) * MOVE + 1, stamps[i], args[6 + 2 * i], args[7 + 2 * i]
-        local fresh = stamp and stamp ~= '' and t.rows[id] == nil and t.brief[id] == nil
-        if fresh and is_plain_success(m, at, problem) and sub(stamp, -6) == struct.pack('>I6', m[at + 3]) then
-            settle_fresh(t, s, id, stamp, result, m[at + 13])
-            done[#done + 1] = id
+    return stamps
+end
+
+-- All moves in the order they were given: `others` know their place among them. Answers the refused ids.
+local function settle(t, w, plain, others, args)
+    local count_plain, count_others, done, refused = #plain / PLAIN, #others / OTHER, {}, {}
+    local s = {
+        worker = w.id, heads = {}, done = {}, default = {}, named = {},
+        finished = '\207\0\0' .. struct.pack('>I6', t.now) .. '\0\0\6\3\0\0\0\0\0',
+    }
+    local plain_stamps, other_stamps = stamps_of(t, w, plain, 1, PLAIN), stamps_of(t, w, others, 2, OTHER)
+    local p, o = 0, 0
+    for place = 1, count_plain + count_others do
+        local id, held
+        if others[o * OTHER + 1] == place then
+            local at, result = o * OTHER + 2, 9 + count_plain + 2 * o
+            id = others[at]
+            held = settle_row(t, w, id, other_stamps[o + 1], others, at, args[result], args[result + 1])
+            o = o + 1
         else
-            if fresh then t.rows[id] = head_of_stamp(stamp, w.id) end
-            local h = stamp and t.rows[id]
-            if h and h[STATE] == RUNNING and h[RUN] == m[at + 1] and h[EPOCH] == m[at + 2] and h[SEQ] == m[at + 3] then
-                local event = apply(t, id, h, m, at, result, problem)
-                done[#done + 1] = id
-                job_news(t, event, w.id, id, h, event_data(event, h, m[at + 6]))
-            else
-                refused[#refused + 1] = id
-            end
+            local at = p * PLAIN
+            id = plain[at + 1]
+            held = settle_plain(t, w, s, id, plain_stamps[p + 1], plain[at + 2], plain[at + 3], args[9 + p])
+            p = p + 1
         end
+        if held then done[#done + 1] = id else refused[#refused + 1] = id end
+    end
+    for queue, jobs in pairs(s.done) do
+        count(t, queue, RUNNING, -jobs)
+        count(t, queue, SUCCEEDED, jobs)
     end
     call_many('HSET', t.p .. 'heads', s.heads)
     call_many('HDEL', t.p .. 'held:' .. w.id, done)
     return refused
 end
 
-local function exchange_reply(parts, refused, asked, due, gone, drain)
-    return '\150\221' .. struct.pack('>I4', #parts) .. concat(parts) .. list_of(refused) .. list_of(asked)
-        .. pack(due, gone, drain)
+local function exchange_reply(claims, parts, refused, asked, due, gone, drain)
+    table.insert(parts, 1, '\150\221' .. struct.pack('>I4', claims))
+    parts[#parts + 1] = list_of(refused) .. list_of(asked) .. pack(due, gone, drain)
+    return parts
 end
 
 local function read_worker(t, id)
@@ -123,7 +157,7 @@ local function regrant(t, w, seq)
     end
     local due = next_due(t)
     local refused = w.refused ~= '' and cmsgpack.unpack(w.refused) or {}
-    return exchange_reply(parts, refused, cancels(t, w.id, w.asked), due, false, false)
+    return exchange_reply(#parts, parts, refused, cancels(t, w.id, w.asked), due, false, false)
 end
 
 local function write_claims(c)
@@ -145,7 +179,7 @@ local function write_worker(t, w, before, seq, refused, idle)
     put('reserved', w.reserved, before.reserved)
     put('alone', w.alone, before.alone)
     if idle ~= w.idle then
-        put('idle', idle and 1 or 0)
+        put('idle', idle and '1' or '0')
         if idle then now_idle(t, w.id, w.n, w.skills) else no_longer_idle(t, w.id, w.skills) end
     end
     call('HSET', t.p .. 'worker:' .. w.id, unpack(values))
@@ -158,10 +192,24 @@ local function wake_for_promoted(t, promoted)
     end
 end
 
+-- Every move of a worker that is gone is refused, in the order they were given.
+local function refuse_all(plain, others)
+    local refused, p, o = {}, 0, 0
+    for place = 1, #plain / PLAIN + #others / OTHER do
+        if others[o * OTHER + 1] == place then
+            refused[place], o = others[o * OTHER + 2], o + 1
+        else
+            refused[place], p = plain[p * PLAIN + 1], p + 1
+        end
+    end
+    return refused
+end
+
 local function exchange(keys, args)
-    local t, seq, moves = begin(keys, args), tonumber(args[4]), cmsgpack.unpack(args[7])
+    local t, seq = begin(keys, args), tonumber(args[4])
+    local plain, others = cmsgpack.unpack(args[7]), cmsgpack.unpack(args[8])
     local w = read_worker(t, args[3])
-    if not w or w.dead then return exchange_reply({}, ids_of(moves), {}, -1, true, false) end
+    if not w or w.dead then return exchange_reply(0, {}, refuse_all(plain, others), {}, -1, true, false) end
     if seq < w.seq then
         return redis.error_reply('WINDLASS worker ' .. w.id .. ' sent exchange ' .. seq .. ' after ' .. w.seq)
     end
@@ -171,7 +219,7 @@ local function exchange(keys, args)
         w.idle = false
     end
     local before = { reserved = w.reserved, alone = w.alone }
-    local refused = #moves > 0 and settle(t, w, moves, args) or {}
+    local refused = #plain + #others > 0 and settle(t, w, plain, others, args) or {}
     flush(t)
     local due, promoted = next_due(t), {}
     if due == 0 then
@@ -182,11 +230,11 @@ local function exchange(keys, args)
     local drain = claim(c, cmsgpack.unpack(args[6]))
     write_claims(c)
     wake_for_promoted(t, promoted)
-    write_worker(t, w, before, seq, refused, c.granted < c.total and not c.more)
+    write_worker(t, w, before, args[4], refused, c.granted < c.total and not c.more)
     if c.more then call('PUBLISH', t.p .. 'to:' .. w.id, '') end
     commit(t)
     if due == 0 then due = next_due(t) end
-    return exchange_reply(c.parts, refused, cancels(t, w.id, w.asked), due, false, drain)
+    return exchange_reply(c.granted, c.parts, refused, cancels(t, w.id, w.asked), due, false, drain)
 end
 
 register('exchange', exchange, 'allow-oom')

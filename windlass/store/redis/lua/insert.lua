@@ -38,8 +38,8 @@ local function insert_special(t, id, raw, extra)
         make_scheduled(t, id, h, due)
     else
         make_ready(t, id, h)
+        wake(t, h[QUEUE], 1)
     end
-    return h[STATE] == READY
 end
 
 local function insert(keys, args)
@@ -49,25 +49,33 @@ local function insert(keys, args)
     for i = 4, #args, 2 do ids[#ids + 1] = args[i] end
     local known = call_many('HMGET', t.p .. 'jobs', ids)
     local first = t.n
+    local prefix_at = struct.pack('>I6', t.now)
     for i, id in ipairs(ids) do
         local parts = args[2 * i + 3]
         local raw = known[i] or bodies[id]
         if raw then
             answers[i] = answer_known(t, id, raw, parts, known[i], again)
         else
-            local _, task, version, queue, priority = unpack_limit(parts, 4, 0)
+            local _, task, _, queue, priority = unpack_limit(parts, 4, 0)
             t.n = t.n + 1
-            raw = new_body(t.n, t.now, parts)
+            raw = struct.pack('>I5', t.n) .. prefix_at .. parts
             bodies[id], fresh[#fresh + 1], answers[i] = raw, id, ''
             if extras[i] == 0 then
-                count(t, queue, READY, 1)
-                add(t, 'ready:' .. queue, next_rank(t, priority), id)
-                ready[queue] = (ready[queue] or 0) + 1
-            elseif insert_special(t, id, raw, extras[i]) then
-                ready[queue] = (ready[queue] or 0) + 1
+                local list = ready[queue] or {}
+                ready[queue] = list
+                t.rank = t.rank + 1
+                local size = #list
+                list[size + 1], list[size + 2] = format('%d', (9 - priority) * BAND + t.rank), id
+            else
+                insert_special(t, id, raw, extras[i])
             end
             news(t, 'enqueued', '', id, task, queue)
         end
+    end
+    for queue, list in pairs(ready) do
+        call_many('ZADD', t.p .. 'ready:' .. queue, list)
+        count(t, queue, READY, #list / 2)
+        wake(t, queue, #list / 2)
     end
     for _, one in ipairs(again) do job_news(t, 'duplicate', '', one[1], one[2]) end
     if #fresh > 0 then
@@ -77,7 +85,6 @@ local function insert(keys, args)
         log_accepted(t, first, fresh)
     end
     commit(t)
-    for queue, jobs in pairs(ready) do wake(t, queue, jobs) end
     if t.due_before then
         -- One idle worker sleeps until the next due time: when that came nearer, someone must set the alarm anew.
         local due, id = next_due(t)

@@ -57,7 +57,7 @@ local function shortest_lease(t)
         local lease = tonumber(call('HGET', t.p .. 'worker:' .. id, 'lease') or 0)
         if lease > 0 and (short == 0 or lease < short) then short = lease end
     end
-    call('HSET', t.meta, 'short', short)
+    t.short = short
 end
 
 local function judge_dead(t, worker, skills)

@@ -279,5 +279,5 @@ local function commit(t)
     write_rows(t)
     write_counts(t)
     record(t)
-    call('HSET', t.meta, 'last', t.now, 'shift', t.shift, 'n', t.n, 'rank', t.rank, 'seen', t.seen)
+    write_numbers(t)
 end

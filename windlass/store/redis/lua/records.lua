@@ -8,11 +8,11 @@
 -- held:<worker>  id -> stamp   what a worker runs; the stamp of a job that has a head is empty.
 
 -- Lua's own libraries are not there yet while this one is loaded: every step begins by making sure of them.
-local call, pack, unpack_limit, sub, byte, char, concat, floor, min, max
+local call, pack, unpack_limit, sub, byte, char, format, concat, floor, min, max
 local function borrow()
     if call then return end
     call, pack, unpack_limit = redis.call, cmsgpack.pack, cmsgpack.unpack_limit
-    sub, byte, char, concat = string.sub, string.byte, string.char, table.concat
+    sub, byte, char, format, concat = string.sub, string.byte, string.char, string.format, table.concat
     floor, min, max = math.floor, math.min, math.max
 end
 
@@ -41,7 +41,8 @@ local function binary_or_nil(s) return s and binary(s) or '\192' end
 local function text_head(size)
     if size < 32 then return char(160 + size) end
     if size < 256 then return '\217' .. char(size) end
-    return '\218' .. struct.pack('>I2', size)
+    if size < 65536 then return '\218' .. struct.pack('>I2', size) end
+    return '\219' .. struct.pack('>I4', size)
 end
 
 local function text(s) return text_head(#s) .. s end
@@ -97,7 +98,7 @@ end
 -- A stamp is what is known of a job that runs as it came in: the start of its body, padding, then '>dI6I6' (rank, started,
 -- exchange). It spares the writing of a head that would be written again a moment later. The padding makes it longer than
 -- the server packs into a list: such a small hash would be searched from its beginning for each of its fields.
-local PADDING = '................................................'
+local PADDING = '............................'
 
 local function head_of_stamp(stamp, worker)
     local _, task, version, queue, priority = unpack_limit(stamp, 4, PREFIX)

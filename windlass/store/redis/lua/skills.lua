@@ -51,7 +51,7 @@ local function worker_skills(t, worker)
 end
 
 local function no_longer_idle(t, worker, skills)
-    call('HSET', t.p .. 'worker:' .. worker, 'idle', 0)
+    call('HSET', t.p .. 'worker:' .. worker, 'idle', '0')
     for _, queue in ipairs(skills.queues) do call('ZREM', t.p .. 'idle:' .. queue, worker) end
 end
 
@@ -82,7 +82,7 @@ local function wake(t, queue, jobs, who)
 end
 
 local function next_due(t)
-    local head = call('ZRANGE', t.p .. 'due', 0, 0, 'WITHSCORES')
+    local head = call('ZRANGE', t.p .. 'due', '0', '0', 'WITHSCORES')
     if not head[1] then return -1, nil end
     return max(0, tonumber(head[2]) - t.now), head[1]
 end

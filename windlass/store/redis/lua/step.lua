@@ -39,6 +39,17 @@ local function extend_leases(p, last, gap)
     end
 end
 
+-- The last instant, what is added to the server's clock, the shortest lease, and how many jobs, ranks and events there were.
+-- In one field: they are read and written by every step.
+local function read_numbers(packed)
+    if not packed then return 0, 0, 0, 0, 0, 0 end
+    return struct.unpack('>I6I6I6I6I6I6', packed)
+end
+
+local function write_numbers(t)
+    call('HSET', t.meta, 'numbers', struct.pack('>I6I6I6I6I6I6', t.now, t.shift, t.short, t.n, t.rank, t.seen))
+end
+
 -- The store's clock: never backwards, forgiving of jumps. Reading steps leave it as it was.
 local function tick(t, host, reading)
     local now = host + t.shift
@@ -54,7 +65,8 @@ local function tick(t, host, reading)
             t.gap = gap
             if gap > 0 and not reading then
                 extend_leases(t.p, t.last, gap)
-                call('HSET', t.meta, 'last', now, 'shift', t.shift)  -- once, also if this step goes no further
+                t.now = now
+                write_numbers(t)  -- once, also if this step goes no further
             end
         end
     end
@@ -64,12 +76,11 @@ end
 -- args[1]: settings. args[2]: the instant, or '' for the server's own clock.
 local function begin(keys, args, reading)
     borrow()
-    local meta = call('HMGET', keys[1], 'last', 'shift', 'short', 'n', 'rank', 'seen')
+    local last, shift, short, n, rank, seen = read_numbers(call('HGET', keys[1], 'numbers'))
     local host = args[2] ~= '' and tonumber(args[2]) or server_time()
     local t = {
         p = sub(keys[1], 1, -5), meta = keys[1], settings = settings_of(args[1]),
-        last = tonumber(meta[1] or host), shift = tonumber(meta[2] or 0), short = tonumber(meta[3] or 0),
-        n = tonumber(meta[4] or 0), rank = tonumber(meta[5] or 0), seen = tonumber(meta[6] or 0),
+        last = last > 0 and last or host, shift = shift, short = short, n = n, rank = rank, seen = seen,
         rows = {}, dirty = {}, adds = {}, rems = {}, counts = {}, touched = {}, ended = {}, blocks = {}, told = {},
         stamped = {}, brief = {},
     }
@@ -152,7 +163,7 @@ local function add(t, key, score, id)
         t.adds[key] = list
     end
     local size = #list
-    list[size + 1], list[size + 2] = score, id
+    list[size + 1], list[size + 2] = format('%d', score), id  -- left to the call, it would be written as a fraction is
 end
 
 local function rem(t, key, id)
@@ -199,24 +210,29 @@ end
 
 -- ---- news: one entry of the event stream for one step
 
--- Blocks are ordered by the first event of their kind; within one, jobs of the same task and queue share a group:
+-- Blocks are ordered by the first event of their kind; within one, neighbours of the same task and queue share a group:
 -- [kind, worker, task, queue, ids, data or false], where data is JSON per job.
-local function news(t, kind, worker, id, task, queue, data)
-    local block = t.block
-    if not block or block.kind ~= kind or block.worker ~= worker then
-        local name = kind .. '\n' .. worker
-        block = t.blocks[name]
-        if not block then
-            block = { kind = kind, worker = worker }
-            t.blocks[name] = block
-            t.blocks[#t.blocks + 1] = block
-        end
-        t.block = block
+local function open_group(t, kind, worker, task, queue, data)
+    local name = kind .. '\n' .. worker
+    local block = t.blocks[name]
+    if not block then
+        block = {}
+        t.blocks[name] = block
+        t.blocks[#t.blocks + 1] = block
     end
     local group = block[#block]
     if not group or group[3] ~= task or group[4] ~= queue or not data ~= not group[6] then
         group = { kind, worker, task, queue, {}, data and {} or false }
         block[#block + 1] = group
+    end
+    t.group = group
+    return group
+end
+
+local function news(t, kind, worker, id, task, queue, data)
+    local group = t.group
+    if data or not group or group[6] or group[3] ~= task or group[4] ~= queue or group[1] ~= kind or group[2] ~= worker then
+        group = open_group(t, kind, worker, task, queue, data)
     end
     local ids = group[5]
     ids[#ids + 1] = id
@@ -229,15 +245,15 @@ local function job_news(t, kind, worker, id, h, data) news(t, kind, worker, id, 
 local function reason_data(reason) return reason ~= '' and cjson.encode({ reason = reason }) or nil end
 
 local function record(t)
-    if not t.block then return end
+    if not t.group then return end
     local groups = {}
     for _, block in ipairs(t.blocks) do
         for _, group in ipairs(block) do groups[#groups + 1] = group end
     end
     -- An entry is numbered by how many events there were in all, so that trimming by number bounds the memory too.
     local key, kept = t.p .. 'events', t.settings.events_kept
-    call('XADD', key, 'MAXLEN', kept, t.seen .. '-0', 'e', pack({ t.now, groups }))
-    if t.seen > kept * 10 then call('XTRIM', key, 'MINID', t.seen - kept * 10 .. '-0') end
+    call('XADD', key, 'MAXLEN', kept, format('%d-0', t.seen), 'e', pack({ t.now, groups }))
+    if t.seen > kept * 10 then call('XTRIM', key, 'MINID', format('%d-0', t.seen - kept * 10)) end
     for _, client in ipairs(call('SMEMBERS', t.p .. 'followers')) do
         if not t.told[client] and call('PUBLISH', t.p .. 'to:' .. client, '') == 0 then
             call('SREM', t.p .. 'followers', client)
@@ -264,7 +280,7 @@ local function write_counts(t)
     local key = t.p .. 'counts'
     for queue, states in pairs(t.counts) do
         for state, by in pairs(states) do
-            if by ~= 0 then call('HINCRBY', key, state .. queue, by) end
+            if by ~= 0 then call('HINCRBY', key, state .. queue, format('%d', by)) end
         end
     end
 end
