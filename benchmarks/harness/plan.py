@@ -8,7 +8,7 @@ class Plan:
     """Numbers of rounds, jobs and samples.
 
     With `shares` a peer marked slow gets its share of the jobs, never under 100; without, all get the same number.
-    `without` names scenarios that are left out.
+    `without` names scenarios that are left out, `majors_only` those that only the peers of every round take part in.
     """
 
     rounds: int = 5
@@ -28,6 +28,8 @@ class Plan:
     inprocess: int = 100_000
     shares: bool = True
     without: tuple[str, ...] = ()
+    majors_only: tuple[str, ...] = ()
+    side_rounds: int = 3
     calibrate: int = 5_000
     naps: int = 5_000
     cpu: int = 1_000
@@ -67,7 +69,9 @@ REDIS_QUICK = Plan(
     rounds=2,
     minor_rounds=1,
     scout=False,
+    side_rounds=1,
     without=("drain:2:no-results", "growth:scheduled"),
+    majors_only=("drain:1:no-results", "drain:2:results", "latency:half-load", "threads", "cpu", "startup", "memory"),
     enqueue=3_000,
     concurrent=6_000,
     bulk=20_000,
@@ -78,7 +82,8 @@ REDIS_QUICK = Plan(
     growth=(10_000, 100_000),
     peer_growth=(10_000,),
     growth_rounds=1,
-    calibrate=2_000,
+    calibrate=4_000,
+    space=5_000,
     naps=2_000,
     cpu=200,
     many=100_000,

@@ -1,5 +1,6 @@
 """Runs scenarios in alternating rounds and records every sample. Judges nothing."""
 
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -49,6 +50,7 @@ class Runner:
     def run(self, scenario: Scenario) -> None:
         """All rounds of one scenario; the order of contenders rotates with every round."""
         self._say(f"{scenario.name}: {scenario.title}")
+        started = time.monotonic()
         contenders = self._line_up(scenario)
         out: set[str] = set()
         for number in range(scenario.rounds):
@@ -57,6 +59,7 @@ class Runner:
                 rounds = scenario.rounds if contender.peer.major else self.plan.minor_rounds
                 if number < rounds and contender.name not in out and not self._measure(scenario, contender, number):
                     out.add(contender.name)
+        self._say(f"  {time.monotonic() - started:.0f} s")
 
     def _line_up(self, scenario: Scenario) -> list[Contender]:
         """One contender per group: the preset of the group, or with scouting the fastest of all."""
@@ -64,6 +67,8 @@ class Runner:
         for group in scenario.groups():
             group = [contender for contender in group if contender.peer.name in self.environments]
             preset = [contender for contender in group if contender.pool.preset and contender.store.preset]
+            if scenario.name in self.plan.majors_only:
+                group = [contender for contender in group if contender.peer.major]
             if self.plan.scout and len(group) > 1:
                 chosen += self._scout(scenario, group)
             else:

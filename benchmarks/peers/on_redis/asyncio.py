@@ -28,6 +28,7 @@ TASKIQ = Peer(
         _taskiq("cpu", 2, workers=2),
     ),
     major=True,
+    slow=3,
     clients=("async",),
     fill_depends=FILL_DEPENDS,
     pins="redis-taskiq",

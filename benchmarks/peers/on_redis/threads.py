@@ -31,6 +31,7 @@ HUEY = Peer(
         _huey("nap", "thread", 20),
     ),
     major=True,
+    slow=2,
     fill_depends=FILL_DEPENDS,
     pins="redis-huey",
 )

@@ -24,7 +24,7 @@ def scenarios(plan: Plan) -> list[Scenario]:
     groups = partial(lineup.presets, "quiet")
     memory = (*MEMORY, CREEP, IDLE_CPU)
     return [
-        Scenario("startup", start, plan.rounds, (Metric("time", "ms", higher=False),), groups, startup.measure),
+        Scenario("startup", start, plan.side_rounds, (Metric("time", "ms", higher=False),), groups, startup.measure),
         Scenario("memory", "what one worker holds and uses", plan.minor_rounds, memory, groups, _measure_memory),
         Scenario("space", "the server's memory per queued job", 1, (BYTES,), groups, _measure_space),
     ]

@@ -29,7 +29,9 @@ def scenarios(plan: Plan) -> list[Scenario]:
     loaded = (*TIMES, Metric("load", "jobs/s"))
     return [
         Scenario("latency:idle", f"{result}, idle worker", plan.rounds, (*TIMES, TAIL), _groups, _measure_idle),
-        Scenario("latency:half-load", f"{result}, worker at half load", plan.rounds, loaded, _groups, _measure_loaded),
+        Scenario(
+            "latency:half-load", f"{result}, worker at half load", plan.side_rounds, loaded, _groups, _measure_loaded
+        ),
     ]
 
 

@@ -29,8 +29,10 @@ def scenarios(plan: Plan) -> list[Scenario]:
     nap = f"plain functions that sleep {NAP_SECONDS * 1000:g} ms, {NAP_WIDTH} at once"
     return [
         Scenario("io", io, plan.rounds, (TIME, TO_IDEAL), _by("io"), _measure_io),
-        Scenario("threads", nap, plan.rounds, (RATE, TO_IDEAL), _by("nap"), _measure_nap),
-        Scenario("cpu", "jobs of some 4 ms of Python, two processes", plan.rounds, (RATE,), _by("cpu"), _measure_cpu),
+        Scenario("threads", nap, plan.side_rounds, (RATE, TO_IDEAL), _by("nap"), _measure_nap),
+        Scenario(
+            "cpu", "jobs of some 4 ms of Python, two processes", plan.side_rounds, (RATE,), _by("cpu"), _measure_cpu
+        ),
     ]
 
 
