@@ -38,5 +38,5 @@ def _found_there(url: str) -> str:
         return f"The apps there cannot be listed: {error}"
     if not prefixes:
         return "No app has jobs there." if whole else "No app was found in the time for looking."
-    names = ", ".join(f"prefix={quote(prefix, safe='')}" for prefix in prefixes)
+    names = ", ".join(f"prefix={quote(prefix, safe=':/')}" for prefix in prefixes)
     return f"Found there: {names}" + ("" if whole else ", and perhaps more")
