@@ -52,13 +52,14 @@ async def jobs_page(
 
 def answers_to_handles(app: Windlass, drafts: Sequence[Draft], answers: Sequence[Answer]) -> list[Handle[Any]]:
     """Handles for what was accepted; an error if anything was not."""
-    handles: list[Handle[Any]] = []
-    for draft, answer in zip(drafts, answers, strict=True):
-        if answer.status not in (Accept.ACCEPTED, Accept.DUPLICATE):
-            raise refusal(draft, answer)
-        task = app.tasks.get(draft.task)
-        handles.append(Handle(app, draft.id, task.codec.decode_result) if task else Handle(app, draft.id))
-    return handles
+    return [answer_to_handle(app, draft, answer) for draft, answer in zip(drafts, answers, strict=True)]
+
+
+def answer_to_handle(app: Windlass, draft: Draft, answer: Answer) -> Handle[Any]:
+    if answer.status is not Accept.ACCEPTED and answer.status is not Accept.DUPLICATE:
+        raise refusal(draft, answer)
+    task = app.tasks.get(draft.task)
+    return Handle(app, draft.id, task.codec.decode_result) if task else Handle(app, draft.id)
 
 
 def refusal(draft: Draft, answer: Answer) -> WindlassError:

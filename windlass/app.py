@@ -18,7 +18,7 @@ from types import SimpleNamespace
 from typing import Any, ParamSpec, Self, TypeVar, Unpack, overload
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from windlass.admin import DeadLetters, JobPage, answers_to_handles, jobs_page, stream_events
+from windlass.admin import DeadLetters, JobPage, answer_to_handle, answers_to_handles, jobs_page, stream_events
 from windlass.call import Draft, Signature, new_id
 from windlass.client import Client
 from windlass.context import current_or_none
@@ -162,10 +162,17 @@ class Windlass:
         answers = await self._submit(drafts)
         return answers_to_handles(self, drafts, answers)
 
+    async def submit_one(self, draft: Draft) -> Handle[Any]:
+        """A single call, which needs no lists of one unless there is middleware."""
+        if self._enqueue_layers:
+            (handle,) = await self.submit([draft])
+            return handle
+        client = self._open_client() or await self.client()
+        answer = await client.sender.send_one(draft.to_job(client.source, client.plain_meta))
+        return answer_to_handle(self, draft, answer)
+
     async def _insert(self, drafts: list[Draft]) -> list[Answer]:
-        client = self._clients.get(id(asyncio.get_running_loop()))
-        if client is None or not client.opened or client.pid != os.getpid():
-            client = await self.client()
+        client = self._open_client() or await self.client()
         source, meta = client.source, client.plain_meta
         return await client.sender.send([draft.to_job(source, meta) for draft in drafts])
 
@@ -264,6 +271,10 @@ class Windlass:
         return stream_events(self, queue, task, kinds, since, follow)
 
     # -- connections
+
+    def _open_client(self) -> Client | None:
+        client = self._clients.get(id(asyncio.get_running_loop()))
+        return client if client is not None and client.opened and client.pid == os.getpid() else None
 
     async def client(self) -> Client:
         """This loop's client, opened. A client inherited over a fork is abandoned, not closed."""

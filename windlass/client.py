@@ -79,6 +79,20 @@ class Sender:
             self._next()
         return await self._answers(futures)
 
+    async def send_one(self, job: NewJob) -> Answer:
+        """The same for a single job, which joins the others with less ado."""
+        if not self._busy or len(self._waiting) >= BUFFER_JOBS:
+            (answer,) = await self.send((job,))
+            return answer
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._waiting.append((job, future))
+        try:
+            return await future
+        except BaseException:
+            if not future.cancelled():
+                future.exception()  # heard, also by one who was cancelled in the very moment it came
+            raise
+
     async def _insert_all(self, parts: list[Sequence[NewJob]]) -> list[Answer]:
         """In order. The store works on one batch while the next is made ready for it."""
         if len(parts) == 1:

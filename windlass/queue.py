@@ -28,8 +28,7 @@ class Queue:
         self, task: str, args: Mapping[str, Any] | None = None, **options: Unpack[CallOptions]
     ) -> Handle[Any]:
         """Call a task by name, also one of another service. Its arguments are checked by the worker that runs it."""
-        (handle,) = await self._app.submit([self._draft(task, args or {}, options)])
-        return handle
+        return await self._app.submit_one(self._draft(task, args or {}, options))
 
     async def add_bulk(
         self, calls: Sequence[tuple[str, Mapping[str, Any]]], **options: Unpack[CallOptions]

@@ -33,8 +33,7 @@ class Caller(Generic[P, R]):
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """Accept the call: when this returns, the job is in the store."""
-        (handle,) = await self._app.submit([self.draft(args, kwargs, {})])
-        return handle
+        return await self._app.submit_one(self.draft(args, kwargs, {}))
 
     def delay(self, *args: P.args, **kwargs: P.kwargs) -> SyncHandle[R]:
         """The same for sync code, from any thread."""
