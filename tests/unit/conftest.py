@@ -1,5 +1,5 @@
 """The servers that some of these need."""
 
-from tests.servers.fixtures import redis7
+from tests.servers.fixtures import new_redis, redis7, valkey9
 
-__all__ = ["redis7"]
+__all__ = ["new_redis", "redis7", "valkey9"]

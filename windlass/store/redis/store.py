@@ -121,7 +121,8 @@ class RedisStore:
         return wire.beat_reply(await self._call("beat", *args))
 
     async def leave(self, worker: str, crashed: bool = False) -> None:
-        await self._call("leave", worker, int(crashed), durable=True)
+        while await self._call("leave", worker, int(crashed), durable=True):
+            pass  # each call gives back a bounded number of jobs
 
     async def note(self, worker: str, notes: Sequence[Note]) -> list[str]:
         return [id.decode() for id in await self._call("note", worker, wire.note(notes))]
@@ -158,7 +159,8 @@ class RedisStore:
             self._watched.pop(client, None)
         elif client in self._watched:
             self._watched[client].difference_update(ids)
-        await self._call("unwatch", client, int(ids is None), *(ids or ()))
+        while await self._call("unwatch", client, int(ids is None), *(ids or ())) and ids is None:
+            pass  # each call forgets a bounded number
 
     async def listen(self, name: str, deliver: Deliver) -> None:
         known = name in self._listening

@@ -176,20 +176,36 @@ _head = msgspec.msgpack.Decoder(Head).decode
 _body = msgspec.msgpack.Decoder(tuple[str, int, str, int, bytes, bytes]).decode
 RECORD = 6
 
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError)
+
 
 def record(parts: Sequence[bytes]) -> Job | None:
     """A job from the six parts a function answers it with; None where there is none."""
     id, body, head, progress, result, error = parts
     if not head:
-        return None
-    h = _head(head)
-    *_, payload, meta = _body(b"\x96" + body[PREFIX:])
+        return damaged(id) if body else None
+    try:
+        h = _head(head)
+    except UNREADABLE:  # a name in it is not text
+        return damaged(id)
+    try:
+        *_, payload, meta = _body(b"\x96" + body[PREFIX:])
+    except UNREADABLE:
+        payload, meta = b"null", b"{}"
     return Job(
         id=id.decode(), task=h.task, version=h.version, queue=h.queue, priority=h.priority, state=STATES[h.state],
         payload=payload, meta=meta, run=h.run, epoch=h.epoch, attempt=h.attempt, crashes=h.crashes, snoozes=h.snoozes,
         max_crashes=h.max_crashes, cancel_requested=bool(h.cancel), worker=h.worker, reason=h.reason,
         fingerprint=h.fingerprint, enqueued_at=h.at, due_at=h.due, expires_at=h.expires, started_at=h.started,
         finished_at=h.finished, result=result or None, error=error or None, progress=progress or None,
+    )  # fmt: skip
+
+
+def damaged(id: bytes) -> Job:
+    """A record that cannot be read, shown as what it becomes as soon as a call that writes comes upon it."""
+    return Job(
+        id=id.decode(), task="windlass.corrupt", version=1, queue="", priority=5, state=State.FAILED, payload=b"null",
+        meta=b"{}", reason="corrupt record", fingerprint="corrupt-record", error=lifecycle.corrupt_error(),
     )  # fmt: skip
 
 
@@ -218,7 +234,10 @@ _json = msgspec.json.Decoder().decode
 
 def entry(name: bytes, packed: bytes) -> Entry:
     """An entry of the event stream. Neighbours of one kind, kept apart by task and queue, are one group again."""
-    at, kept = _entry(packed)
+    try:
+        at, kept = _entry(packed)
+    except UNREADABLE:  # damaged: those who follow the stream must get past it
+        at, kept = 0, []
     groups: list[Group] = []
     for kind, worker, task, queue, ids, data in kept:
         rows: list[EventRow] = [[id, task, queue] for id in ids]

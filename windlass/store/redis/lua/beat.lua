@@ -41,7 +41,8 @@ local function beat(keys, args)
     for _, id in ipairs(load_held(t, worker)) do
         local h = row(t, id)
         runs[id] = true
-        if h and h[SEQ] <= acked and not mine[id] then dropped[#dropped + 1] = id end
+        -- Bounded like every call: the next beat goes on.
+        if (not h or h[SEQ] <= acked) and not mine[id] and #dropped < CHUNK then dropped[#dropped + 1] = id end
     end
     if #dropped > 0 then give_back(t, worker, skills, dropped, false) end
     local lost = {}
@@ -52,14 +53,18 @@ local function beat(keys, args)
     return pack({ false, lost, cancels(t, worker, call('HGET', key, 'asked')), any_ready(t, skills), next_due(t), next_check(t) })
 end
 
--- leave(settings, now, worker, crashed)
+-- leave(settings, now, worker, crashed): answers 1 while there is more to give back. A sweep goes on if the caller does not.
 local function leave(keys, args)
     local t = begin(keys, args)
-    if call('EXISTS', t.p .. 'worker:' .. args[3]) == 1 then
-        judge_dead(t, args[3], worker_skills(t, args[3]))
-        bury(t, args[3], args[4] == '1', 1 / 0)
-        commit(t)
-    end
+    local key = t.p .. 'worker:' .. args[3]
+    if call('EXISTS', key) == 0 then return 0 end
+    judge_dead(t, args[3], worker_skills(t, args[3]) or NO_SKILLS)
+    if args[4] ~= '1' then call('HSET', key, 'left', 1) end
+    bury(t, args[3], args[4] == '1', CHUNK)
+    local more = call('EXISTS', key)
+    if more == 0 then shortest_lease(t) end
+    commit(t)
+    return more
 end
 
 -- note(settings, now, worker, notes)

@@ -12,9 +12,11 @@ function ACTIONS.cancel(t, id, h, _, reason)
     if h[STATE] == RUNNING then
         h[CANCEL], h[REASON] = 1, reason
         touch(t, id)
+        local skills = worker_skills(t, h[WORKER])
+        if not skills then return end
         call('SADD', t.p .. 'cancels:' .. h[WORKER], id)
         call('HSET', t.p .. 'worker:' .. h[WORKER], 'asked', 1)
-        no_longer_idle(t, h[WORKER], worker_skills(t, h[WORKER]))
+        no_longer_idle(t, h[WORKER], skills)
         call('PUBLISH', t.p .. 'to:' .. h[WORKER], '')
     else
         unplace(t, id, h)
@@ -77,14 +79,29 @@ function ACTIONS.delete(t, id, h)
     erase(t, { id })
 end
 
+local function exists(t, id) return call('HEXISTS', t.p .. 'jobs', id) + call('HEXISTS', t.p .. 'heads', id) > 0 end
+
+-- For an edit, the one action that needs a body: a head alone is not enough.
+local function put_aside_damaged(t, ids)
+    local bodies = call_many('HMGET', t.p .. 'jobs', ids)
+    for i, id in ipairs(ids) do
+        if row(t, id) and not read_body(bodies[i]) then quarantine(t, id) end
+    end
+end
+
 local function change(keys, args)
     local t, action, allowed, argument, reason = begin(keys, args), args[3], args[4], args[5], args[6]
     local filter = args[7] ~= '' and cmsgpack.unpack(args[7])
     local changed, skipped, why, ids = {}, {}, {}, {}
     for i = 8, #args do ids[#ids + 1] = args[i] end
     load(t, ids)
+    if action == 'edit' then put_aside_damaged(t, ids) end
     for _, id in ipairs(ids) do
         local h = row(t, id)
+        if not h and exists(t, id) then
+            quarantine(t, id)
+            h = row(t, id)
+        end
         if h and filter and not fits(h, filter) then
             h = nil  -- it was found, and changed since: not what was asked for any more
         elseif not h then

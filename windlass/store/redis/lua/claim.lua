@@ -1,29 +1,5 @@
 -- Claiming: one half of an exchange.
 
--- A record that cannot be read is taken out alone: its bytes are kept aside and a dead letter stands in its place.
-local function quarantine(t, id, queue)
-    local raw, head = call('HGET', t.p .. 'jobs', id), call('HGET', t.p .. 'heads', id)
-    call('HSET', t.p .. 'corrupt', id, pack({ t.now, raw or '', head or '' }))
-    local from, task, version, _, priority = read_body(raw)
-    local n, at
-    if raw and #raw > PREFIX then
-        n, at = struct.unpack('>I5I6', raw)
-    else
-        t.n = t.n + 1
-        n, at = t.n, t.now
-        log_accepted(t, n - 1, { id })
-    end
-    if not from then
-        task, version, priority = 'windlass.corrupt', 1, 5
-        call('HSET', t.p .. 'jobs', id, new_body(n, at, pack(task, version, queue, priority) .. binary('null') .. binary('{}')))
-    end
-    local h = fresh_head(call('HGET', t.p .. 'jobs', id), 0)
-    h[QUEUE], h[ERROR], h[FINGERPRINT] = queue, t.settings.corrupt_error, 'corrupt-record'
-    t.rows[id] = h
-    finish(t, id, h, FAILED, 'corrupt record', '')
-    job_news(t, 'failed', '', id, h, reason_data('corrupt record'))
-end
-
 -- One exchange's search for jobs. `parts` becomes the reply, `held` what is written: ids and stamps.
 local function new_claiming(t, w, seq, total)
     return {
@@ -73,6 +49,12 @@ local function set_aside(t, id, h)
     wake(t, h[QUEUE], 1, function(skills) return takes(skills, h[QUEUE], h[TASK], h[VERSION]) end)
 end
 
+-- Whether what a claim would say can be read by the worker: names that it declares are sound, others need a look.
+local function readable(h, queue, task, came_to, skills)
+    if h then task, came_to = h[TASK], h[QUEUE] end
+    return came_to == queue and (skills.tasks[task] ~= nil or is_text(task))
+end
+
 -- Offers jobs that are in no index any more, in their order: each is granted, ends, or is set aside.
 local function offer(c, queue, ids, ranks)
     local t, skills = c.t, c.w.skills
@@ -82,9 +64,10 @@ local function offer(c, queue, ids, ranks)
         local raw = bodies[i]
         local from, task, version, came_to = read_body(raw)
         local h = t.rows[id] or (heads[i] and read_head(heads[i]))
-        if not from or (heads[i] and not h) then
-            quarantine(t, id, queue)
-        elseif not h and came_to == queue and takes(skills, queue, task, version) then
+        if not from or (heads[i] and not h) or not readable(h, queue, task, came_to, skills) then
+            quarantine(t, id, queue, READY)
+            c.turned_away = c.turned_away + 1
+        elseif not h and takes(skills, queue, task, version) then
             grant_fresh(c, id, raw, from, task, queue, ranks[i])
         else
             h = h or fresh_head(raw, ranks[i])
@@ -161,7 +144,7 @@ local function reserved_elsewhere(t, me, id)
     for _, worker in ipairs(call('ZRANGE', t.p .. 'workers', 0, -1)) do
         if worker ~= me then
             local w = call('HMGET', t.p .. 'worker:' .. worker, 'reserved', 'dead', 'until')
-            if w[1] == id and w[2] ~= '1' and tonumber(w[3]) > t.now then return true end
+            if w[1] == id and w[3] and w[2] ~= '1' and tonumber(w[3]) > t.now then return true end
         end
     end
     return false
@@ -174,6 +157,12 @@ local function first_solo(c, queues, busy)
     for _, queue in ipairs(queues) do
         local head = call('ZRANGE', t.p .. 'solo:' .. queue, 0, 0)
         local h = head[1] and row(t, head[1])
+        while head[1] and is_lost(h) do
+            call('ZREM', t.p .. 'solo:' .. queue, head[1])
+            quarantine(t, head[1], queue, READY)
+            head = call('ZRANGE', t.p .. 'solo:' .. queue, 0, 0)
+            h = head[1] and row(t, head[1])
+        end
         if h and takes(w.skills, queue, h[TASK], h[VERSION]) and not (h[EXPIRES] > 0 and h[EXPIRES] <= t.now) then
             if not busy or not reserved_elsewhere(t, w.id, head[1]) then
                 w.reserved = head[1]
@@ -204,7 +193,7 @@ local function claim_solo(c, want)
     local raw = call('HGET', t.p .. 'jobs', id)
     local from = read_body(raw)
     if not from then
-        quarantine(t, id, h[QUEUE])
+        quarantine(t, id, h[QUEUE], READY)
         return nil
     end
     w.reserved, w.alone = '', id
@@ -232,7 +221,7 @@ local function claim(c, want)
     end
     for i = 1, #want, 2 do
         local take = min(want[i + 1], c.total - c.granted)
-        if take > 0 then claim_queue(c, want[i], take, special) end
+        if take > 0 and not c.more then claim_queue(c, want[i], take, special) end
     end
     return false
 end

@@ -49,7 +49,8 @@ end
 -- A job that came in with nothing unusual and succeeds at its first try: its only head is written here, put together
 -- from what its stamp and the exchange say.
 local function settle_fresh(t, s, id, stamp, result, keep)
-    local from, task, _, queue = unpack_limit(stamp, 4, PREFIX)
+    local from, task, _, queue = read_stamp(stamp)
+    if not from then return false end
     local bucket, size = bucket_for(t, s, keep, queue), #s.heads
     t.rank = t.rank + 1
     add(t, bucket.key, t.rank, id)
@@ -61,13 +62,21 @@ local function settle_fresh(t, s, id, stamp, result, keep)
     t.ended[#t.ended + 1] = id
     t.brief[id] = result
     news(t, 'succeeded', s.worker, id, task, queue)
+    return true
 end
 
 -- Any other move, in the general way: place, id, run, epoch, seq, to, event, delay, attempt, crashes, snoozes, yields to cancel,
 -- reason, fingerprint, keep. False where the fence no longer holds.
 local function settle_row(t, w, id, stamp, m, at, result, problem)
-    if stamp and stamp ~= '' and t.rows[id] == nil and t.brief[id] == nil then t.rows[id] = head_of_stamp(stamp, w.id) end
+    if stamp and stamp ~= '' and t.rows[id] == nil and t.brief[id] == nil then
+        t.rows[id] = head_of_stamp(stamp, w.id) or false
+    end
     local h = stamp and t.rows[id]
+    if stamp and not h and t.brief[id] == nil then
+        -- Held, but there is nothing left to compare the fence with. What the worker says is not believed.
+        call('HDEL', t.p .. 'held:' .. w.id, id)
+        quarantine(t, id, nil, RUNNING)
+    end
     if not h or h[STATE] ~= RUNNING or h[RUN] ~= m[at + 1] or h[EPOCH] ~= m[at + 2] or h[SEQ] ~= m[at + 3] then return false end
     local event = apply(t, id, h, m, at, result, problem)
     job_news(t, event, w.id, id, h, event_data(event, h, m[at + 6]))
@@ -76,10 +85,7 @@ end
 
 local function settle_plain(t, w, s, id, stamp, seq, keep, result)
     local fresh = stamp and stamp ~= '' and t.rows[id] == nil and t.brief[id] == nil
-    if fresh and sub(stamp, -6) == struct.pack('>I6', seq) then
-        settle_fresh(t, s, id, stamp, result, keep)
-        return true
-    end
+    if fresh and sub(stamp, -6) == struct.pack('>I6', seq) and settle_fresh(t, s, id, stamp, result, keep) then return true end
     return settle_row(t, w, id, stamp, { id, 1, 1, seq, SUCCEEDED, 'succeeded', 0, 0, 0, 0, 0, '', '', keep }, 1, result, '')
 end
 
@@ -151,9 +157,11 @@ local function regrant(t, w, seq)
         if h and h[STATE] == RUNNING and h[SEQ] == seq then found[#found + 1] = { h[RANK], id, h } end
     end
     table.sort(found, function(a, b) return a[1] < b[1] end)
-    for i, one in ipairs(found) do
+    for _, one in ipairs(found) do
         local raw = call('HGET', t.p .. 'jobs', one[2])
-        parts[i] = claim_part(one[2], one[3], raw, (read_body(raw)))
+        local from = read_body(raw)
+        -- A damaged one is left out; the worker's next beat gives it back, and the next claim puts it aside.
+        if from then parts[#parts + 1] = claim_part(one[2], one[3], raw, from) end
     end
     local due = next_due(t)
     local refused = w.refused ~= '' and cmsgpack.unpack(w.refused) or {}

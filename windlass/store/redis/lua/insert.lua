@@ -88,7 +88,10 @@ local function insert(keys, args)
     if t.due_before then
         -- One idle worker sleeps until the next due time: when that came nearer, someone must set the alarm anew.
         local due, id = next_due(t)
-        if due >= 0 and (t.due_before < 0 or due < t.due_before) then wake(t, row(t, id)[QUEUE], 1) end
+        if due >= 0 and (t.due_before < 0 or due < t.due_before) then
+            local h = row(t, id)
+            if h then wake(t, h[QUEUE], 1) end
+        end
     end
     return answers
 end

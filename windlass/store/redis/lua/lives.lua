@@ -29,6 +29,9 @@ local function give_back(t, worker, skills, ids, crashed)
             end
             job_news(t, crashed and 'lost' or 'released', worker, id, h)
             if h[STATE] > RUNNING then ended[#ended + 1] = id end
+        elseif is_lost(h) then
+            quarantine(t, id, nil, RUNNING)
+            failed = failed + 1
         end
     end
     for _, kind in ipairs({ FAILED, CANCELLED }) do
@@ -61,23 +64,23 @@ local function shortest_lease(t)
 end
 
 local function judge_dead(t, worker, skills)
+    if skills == NO_SKILLS then return end
     call('HSET', t.p .. 'worker:' .. worker, 'dead', 1)
     call('ZADD', t.p .. 'leases', 0, worker)
     no_longer_idle(t, worker, skills)
 end
 
--- Gives a dead worker's jobs back, up to a limit; its row goes with the last of them. Answers how many, how many failed.
+-- Gives a dead worker's jobs back, up to a limit; its row goes with the last of them. Answers how many, how many failed. Whoever
+-- buries sees to `shortest_lease` behind the last.
 local function bury(t, worker, crashed, limit)
-    local skills = worker_skills(t, worker)
+    local skills = worker_skills(t, worker) or NO_SKILLS
     undeclare(t, skills)
-    local ids = load_held(t, worker)
-    for i = #ids, limit + 1, -1 do ids[i] = nil end
+    local ids = load_held(t, worker, limit)
     local failed = give_back(t, worker, skills, ids, crashed)
     if call('EXISTS', t.p .. 'held:' .. worker) == 0 then
         call('DEL', t.p .. 'worker:' .. worker, t.p .. 'cancels:' .. worker)
         call('ZREM', t.p .. 'workers', worker)
         call('ZREM', t.p .. 'leases', worker)
-        shortest_lease(t)
         news(t, 'worker_down', worker, '', '', '')
     end
     return #ids, failed
@@ -87,7 +90,7 @@ end
 local function is_declared(t, queue, task, version)
     for _, id in ipairs(call('ZRANGE', t.p .. 'workers', 0, -1)) do
         local w = call('HMGET', t.p .. 'worker:' .. id, 'dead', 'until', 'mark')
-        if w[1] ~= '1' and tonumber(w[2]) > t.now then
+        if w[2] and w[1] ~= '1' and tonumber(w[2]) > t.now then
             local skills = skills_of(t, id, w[3])
             if listens(skills, queue) and takes(skills, queue, task, version) then return true end
         end
@@ -108,7 +111,7 @@ local function next_check(t)
         local id = call('ZRANGE', t.p .. 'aside:' .. group, 0, 0)[1]
         if id and not is_declared(t, queue, task, tonumber(version)) then
             local h, declared = row(t, id), tonumber(call('HGET', t.p .. 'asides', group))
-            if h then consider(max(h[ASIDE_AT], declared) + t.settings.unknown_after) end
+            consider(h and max(h[ASIDE_AT], declared) + t.settings.unknown_after or t.now)
         end
     end
     return soonest and max(0, soonest - t.now) or -1

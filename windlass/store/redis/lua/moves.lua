@@ -98,27 +98,6 @@ local function expire(t, id, h)
     job_news(t, STATES[h[EXPIRE_TO]], '', id, h, reason_data('expired'))
 end
 
--- Due jobs become ready, in the order they were due and came in; how many per queue.
-local function promote(t, limit)
-    local ids = call('ZRANGEBYSCORE', t.p .. 'due', '-inf', t.now, 'LIMIT', 0, limit)
-    local promoted, found = {}, {}
-    load(t, ids)
-    for _, id in ipairs(ids) do
-        local h = row(t, id)
-        rem(t, 'due', id)
-        if h and h[STATE] == SCHEDULED then found[#found + 1] = { id, h } end
-    end
-    table.sort(found, function(a, b)
-        if a[2][DUE] ~= b[2][DUE] then return a[2][DUE] < b[2][DUE] end
-        return a[2][N] < b[2][N]
-    end)
-    for _, one in ipairs(found) do
-        make_ready(t, one[1], one[2])
-        promoted[one[2][QUEUE]] = (promoted[one[2][QUEUE]] or 0) + 1
-    end
-    return promoted, #found
-end
-
 -- ---- the order of acceptance
 
 local function log_accepted(t, from, ids)
@@ -133,45 +112,154 @@ local function log_accepted(t, from, ids)
     end
 end
 
+-- ---- damaged records
+
+-- A record that cannot be read is taken out alone: its bytes are kept aside and a dead letter stands in its place. `queue` and
+-- `state`: where it was found, if that is known.
+local quarantine
+do
+    -- In which state a record was that cannot be read: by the index it is in, out of which it is taken.
+    local function take_out(t, id, queue)
+        flush(t)
+        if call('ZREM', t.p .. 'due', id) == 1 then return SCHEDULED end
+        if call('ZREM', t.p .. 'ready:' .. queue, id) + call('ZREM', t.p .. 'solo:' .. queue, id) > 0 then return READY end
+        for _, group in ipairs(call('HKEYS', t.p .. 'asides')) do
+            if call('ZREM', t.p .. 'aside:' .. group, id) == 1 then return READY end
+        end
+        for _, worker in ipairs(call('ZRANGE', t.p .. 'workers', 0, -1)) do
+            if call('HDEL', t.p .. 'held:' .. worker, id) == 1 then return RUNNING end
+        end
+        return call('ZSCORE', t.p .. 'failed', id) and FAILED or SUCCEEDED
+    end
+
+    -- The number of a job and when it came, as far as it can be believed; a new one otherwise.
+    local function number_of_damaged(t, id, raw, h)
+        if h then return h[N], h[AT] end
+        if raw and #raw >= PREFIX then
+            local n, at = struct.unpack('>I5I6', raw)
+            if n >= 1 and n <= t.n and at <= t.now and call('LPOS', t.p .. 'log:' .. floor((n - 1) / CHUNK), id) then return n, at end
+        end
+        t.n = t.n + 1
+        log_accepted(t, t.n - 1, { id })
+        return t.n, t.now
+    end
+
+    function quarantine(t, id, queue, state)
+        local raw, packed = call('HGET', t.p .. 'jobs', id), call('HGET', t.p .. 'heads', id)
+        local from, task, version, came_to, priority = read_body(raw)
+        local h = packed and read_head(packed)
+        call('HSET', t.p .. 'corrupt', id, pack({ t.now, raw or '', packed or '' }))
+        queue = queue or (h and h[QUEUE]) or came_to or ''
+        if not is_text(queue) then queue = '' end
+        state = state or take_out(t, id, queue)
+        rem(t, 'expiring', id)
+        if not is_text(id) then  -- nobody could call it by its name
+            count(t, queue, state, -1)
+            call('HDEL', t.p .. 'jobs', id)
+            call('HDEL', t.p .. 'heads', id)
+            return forget(t, id)
+        end
+        local n, at = number_of_damaged(t, id, raw, h)
+        if not from or not is_text(task) then
+            task, version, priority = 'windlass.corrupt', 1, 5
+            raw = new_body(n, at, pack(task, version, queue, priority) .. binary('null') .. binary('{}'))
+            call('HSET', t.p .. 'jobs', id, raw)
+        end
+        h = fresh_head(raw, 0)
+        h[N], h[AT], h[QUEUE], h[STATE], h[ERROR], h[FINGERPRINT] = n, at, queue, state, t.settings.corrupt_error, 'corrupt-record'
+        t.rows[id], t.stamped[id] = h, nil
+        finish(t, id, h, FAILED, 'corrupt record', '')
+        job_news(t, 'failed', '', id, h, reason_data('corrupt record'))
+    end
+end
+
+-- ---- time
+
+-- Due jobs become ready, in the order they were due and came in; how many per queue.
+local function promote(t, limit)
+    local ids = call('ZRANGEBYSCORE', t.p .. 'due', '-inf', t.now, 'LIMIT', 0, limit)
+    local promoted, found = {}, {}
+    load(t, ids)
+    for _, id in ipairs(ids) do
+        local h = row(t, id)
+        rem(t, 'due', id)
+        if is_lost(h) then
+            quarantine(t, id, nil, SCHEDULED)
+        elseif h[STATE] == SCHEDULED then
+            found[#found + 1] = { id, h }
+        end
+    end
+    table.sort(found, function(a, b)
+        if a[2][DUE] ~= b[2][DUE] then return a[2][DUE] < b[2][DUE] end
+        return a[2][N] < b[2][N]
+    end)
+    for _, one in ipairs(found) do
+        make_ready(t, one[1], one[2])
+        promoted[one[2][QUEUE]] = (promoted[one[2][QUEUE]] or 0) + 1
+    end
+    return promoted, #found
+end
+
 -- ---- the end of records
 
 -- A list of accepted ids of which little is left is written anew without the others, so that one job that is kept
 -- for long does not keep a thousand names.
 local function thin(t, k, left)
+    k = tonumber(k)
     local key = t.p .. 'log:' .. k
     if left <= 0 then
         call('DEL', key)
         call('HDEL', t.p .. 'live', k)
         call('ZREM', t.p .. 'chunks', k)
     elseif call('LLEN', key) > 4 * left and call('LLEN', key) > 16 then
-        local kept = {}
-        for _, id in ipairs(call('LRANGE', key, 0, -1)) do
-            if call('HEXISTS', t.p .. 'jobs', id) == 1 then kept[#kept + 1] = id end
+        local listed, kept = call('LRANGE', key, 0, -1), {}
+        local bodies = call_many('HMGET', t.p .. 'jobs', listed)
+        for i, id in ipairs(listed) do
+            -- The same name may have been given again to a job that is in a later list.
+            if bodies[i] and #bodies[i] >= PREFIX and floor((struct.unpack('>I5', bodies[i]) - 1) / CHUNK) == k then kept[#kept + 1] = id end
         end
         call('DEL', key)
+        if #kept == 0 then return thin(t, k, 0) end
         call_many('RPUSH', key, kept)
+        call('HSET', t.p .. 'live', k, #kept)  -- a damaged record may have left unseen
     end
 end
 
 -- Deletes records that are in no index any more.
-local function erase(t, ids)
-    if #ids == 0 then return end
-    local chunks = {}
-    load(t, ids)
-    for _, id in ipairs(ids) do
-        local h = row(t, id)
-        if h then
-            count(t, h[QUEUE], h[STATE], -1)
-            if h[LOGGED] > 0 then call('DEL', t.p .. 'logs:' .. id) end
-            local k = floor((h[N] - 1) / CHUNK)
-            chunks[k] = (chunks[k] or 0) + 1
-        end
-        forget(t, id)
+local erase
+do
+    -- An ended job of which little can be read goes: it was counted as one of the two most likely.
+    local function count_damaged(t, id, chunks)
+        local raw = call('HGET', t.p .. 'jobs', id)
+        local from, task, _, queue = read_body(raw)
+        if not from then return end
+        count(t, queue, call('ZREM', t.p .. 'failed', id) == 1 and FAILED or SUCCEEDED, -1)
+        call('ZREM', t.p .. 'failed:task:' .. task, id)
+        local k = floor((struct.unpack('>I5', raw) - 1) / CHUNK)
+        chunks[k] = (chunks[k] or 0) + 1
     end
-    call_many('HDEL', t.p .. 'jobs', ids)
-    call_many('HDEL', t.p .. 'heads', ids)
-    call_many('HDEL', t.p .. 'progress', ids)
-    for k, gone in pairs(chunks) do thin(t, k, call('HINCRBY', t.p .. 'live', k, -gone)) end
+
+    function erase(t, ids)
+        if #ids == 0 then return end
+        local chunks = {}
+        load(t, ids)
+        for _, id in ipairs(ids) do
+            local h = row(t, id)
+            if h then
+                count(t, h[QUEUE], h[STATE], -1)
+                if h[LOGGED] > 0 then call('DEL', t.p .. 'logs:' .. id) end
+                local k = floor((h[N] - 1) / CHUNK)
+                chunks[k] = (chunks[k] or 0) + 1
+            else
+                count_damaged(t, id, chunks)
+            end
+            forget(t, id)
+        end
+        call_many('HDEL', t.p .. 'jobs', ids)
+        call_many('HDEL', t.p .. 'heads', ids)
+        call_many('HDEL', t.p .. 'progress', ids)
+        for k, gone in pairs(chunks) do thin(t, k, call('HINCRBY', t.p .. 'live', k, -gone)) end
+    end
 end
 
 local function drop_filed(t, ids)
@@ -182,26 +270,27 @@ local function drop_filed(t, ids)
     erase(t, ids)
 end
 
-local limits_seen = {}
+local limits_seen = { size = 0 }
 local function limits_of(bucket)
     local found = limits_seen[bucket]
     if not found then
         local most, age = string.match(bucket, '^(%-?%d+)|(%-?%d+)|')
-        found = { tonumber(most), tonumber(age) }
-        limits_seen[bucket] = found
+        found = { tonumber(most or -1), tonumber(age or -1) }
+        if limits_seen.size > 1000 then limits_seen = { size = 0 } end
+        limits_seen[bucket], limits_seen.size = found, limits_seen.size + 1
     end
     return found[1], found[2]
 end
 
 -- Before when nothing in a bucket can be too old: what is filed later only ends later.
-local young_until = {}
+local young_until = { size = 0 }
 
 -- Drops what is beyond a bucket's count (all of it) and past its age (up to a bound); how many.
 local function prune(t, bucket, bound)
     local key, dropped = t.p .. 'bucket:' .. bucket, 0
     local most, age = limits_of(bucket)
     local size = call('ZCARD', key)
-    if size <= CHUNK then call('SADD', t.p .. 'buckets', bucket) end  -- one that was empty is not in the set
+    if size <= 4 * CHUNK then call('SADD', t.p .. 'buckets', bucket) end  -- one that was empty is not in the set
     if most >= 0 and size > most then
         local popped, ids = call('ZPOPMIN', key, min(size - most, CHUNK)), {}
         for i = 1, #popped, 2 do ids[#ids + 1] = popped[i] end
@@ -216,6 +305,8 @@ local function prune(t, bucket, bound)
             local h = id and row(t, id)
             if not id then break end
             if h and h[FINISHED] + age > t.now then
+                if young_until.size > 1000 then young_until = { size = 0 } end
+                young_until.size = young_until.size + (young_until[key] and 0 or 1)
                 young_until[key] = h[FINISHED] + age
                 break
             end
@@ -270,11 +361,18 @@ local function tell(t, ids, say)
     post(t, boxes)
 end
 
+-- Tells of what ended so far; before its records can be pruned, since then nobody could say any more how they ended.
+local function tell_ended(t)
+    tell(t, t.ended, function(id) return t.rows[id] and finished_news(id, t.rows[id]) or success_news(t, id) end)
+    t.ended = {}
+end
+
 -- The end of every step that changes something.
 local function commit(t)
-    tell(t, t.ended, function(id) return t.rows[id] and finished_news(id, t.rows[id]) or success_news(t, id) end)
+    tell_ended(t)
     flush(t)
-    for bucket in pairs(t.touched) do prune(t, bucket, PRUNE_STEP) end
+    local left = CHUNK
+    for bucket in pairs(t.touched) do left = left - prune(t, bucket, max(0, min(PRUNE_STEP, left))) end
     flush(t)
     write_rows(t)
     write_counts(t)

@@ -5,7 +5,11 @@ local function add_record(t, list, id, h)
     local size = #list
     list[size + 1] = id
     for i = 2, 6 do list[size + i] = '' end
-    if not h then return end
+    if not h then
+        -- Something is there that cannot be read: said to be damaged, until someone who may write takes it out.
+        if call('HEXISTS', t.p .. 'jobs', id) + call('HEXISTS', t.p .. 'heads', id) > 0 then list[size + 2] = '?' end
+        return
+    end
     local result, problem = h[RESULT], h[ERROR]
     h[RESULT], h[ERROR] = false, false  -- they are bytes, which would not survive among the text of the others
     list[size + 2], list[size + 3] = call('HGET', t.p .. 'jobs', id) or '', pack(h)
@@ -31,15 +35,22 @@ local function beyond(n, after, newest) return after == 0 or (newest and n < aft
 local function from_failed(t, q, after, most)
     local key = t.p .. 'failed'
     if q[3] ~= '' then key = key .. ':task:' .. q[3] elseif q[4] ~= '' then key = key .. ':mark:' .. q[4] end
-    local ids
+    local listed, ids
     if q[8] then
-        ids = call('ZREVRANGEBYSCORE', key, after == 0 and '+inf' or '(' .. after, '-inf', 'LIMIT', 0, most + 1)
+        listed = call('ZREVRANGEBYSCORE', key, after == 0 and '+inf' or '(' .. after, '-inf', 'WITHSCORES', 'LIMIT', 0, most + 1)
     else
-        ids = call('ZRANGEBYSCORE', key, '(' .. after, '+inf', 'LIMIT', 0, most + 1)
+        listed = call('ZRANGEBYSCORE', key, '(' .. after, '+inf', 'WITHSCORES', 'LIMIT', 0, most + 1)
     end
-    local more = #ids > most
-    ids[most + 1] = nil
-    return ids, more
+    local more, last = #listed > 2 * most, 0
+    ids = {}
+    for i = 1, min(#listed, 2 * most), 2 do ids[#ids + 1], last = listed[i], tonumber(listed[i + 1]) end
+    load(t, ids)
+    -- What cannot be read is passed over, and must not be where the next call goes on from.
+    local sound = {}
+    for _, id in ipairs(ids) do
+        if row(t, id) then sound[#sound + 1] = id end
+    end
+    return sound, more, more and last or 0
 end
 
 -- The ids of all jobs in one of the working states, or nil where they are too many to be sorted.
@@ -89,7 +100,8 @@ end
 local function first_at(t, k)
     for _, id in ipairs(call('LRANGE', t.p .. 'log:' .. k, 0, -1)) do
         local h = row(t, id)
-        if h then return h[AT] end
+        -- Not one whose name was given again to a later job.
+        if h and floor((h[N] - 1) / CHUNK) == tonumber(k) then return h[AT] end
     end
     return 0
 end
@@ -133,11 +145,7 @@ local function from_log(t, q, after, most)
 end
 
 local function candidates(t, q, only, after, most)
-    if only == FAILED then
-        local ids, more = from_failed(t, q, after, most)
-        load(t, ids)
-        return ids, more, 0
-    end
+    if only == FAILED then return from_failed(t, q, after, most) end
     local ids = q[5] ~= '' and call('HKEYS', t.p .. 'held:' .. q[5])
     if not ids and only >= SCHEDULED and only <= RUNNING then ids = in_state(t, only) end
     if not ids then return from_log(t, q, after, most) end
@@ -203,13 +211,15 @@ local function workers(keys, args)
     local t, list = begin(keys, args, true), {}
     for _, id in ipairs(call('ZRANGE', t.p .. 'workers', 0, -1)) do
         local w = call('HMGET', t.p .. 'worker:' .. id, 'presence', 'beat', 'dead', 'until', 'lease', 'idle')
-        local ends, lease = tonumber(w[4]), tonumber(w[5])
-        -- With the extension that the next step which writes would give it.
-        if ends > t.last and t.gap > lease / 2 then ends = ends + t.gap end
-        local size = #list
-        list[size + 1], list[size + 2] = w[1], t.now - tonumber(w[2])
-        list[size + 3] = (w[3] ~= '1' and ends > t.now) and 1 or 0
-        list[size + 4], list[size + 5] = call('HLEN', t.p .. 'held:' .. id), tonumber(w[6])
+        if w[1] then
+            local ends, lease = tonumber(w[4]), tonumber(w[5])
+            -- With the extension that the next step which writes would give it.
+            if ends > t.last and t.gap > lease / 2 then ends = ends + t.gap end
+            local size = #list
+            list[size + 1], list[size + 2] = w[1], t.now - tonumber(w[2])
+            list[size + 3] = (w[3] ~= '1' and ends > t.now) and 1 or 0
+            list[size + 4], list[size + 5] = call('HLEN', t.p .. 'held:' .. id), tonumber(w[6])
+        end
     end
     return list
 end

@@ -47,6 +47,19 @@ end
 
 local function text(s) return text_head(#s) .. s end
 
+-- Whether bytes are UTF-8: one name in a reply that is not would make the whole reply unreadable.
+local function is_text(s)
+    if not string.find(s, '[\128-\255]') then return true end
+    for _, valid in ipairs({
+        '\240[\144-\191][\128-\191][\128-\191]', '[\241-\243][\128-\191][\128-\191][\128-\191]',
+        '\244[\128-\143][\128-\191][\128-\191]', '\224[\160-\191][\128-\191]', '[\225-\236\238\239][\128-\191][\128-\191]',
+        '\237[\128-\159][\128-\191]', '[\194-\223][\128-\191]',
+    }) do
+        s = string.gsub(s, valid, ' ')
+    end
+    return not string.find(s, '[\128-\255]')
+end
+
 -- Where the binary value at an offset begins and ends; nil where there is none.
 local function binary_at(s, at)
     local tag, from, size = byte(s, at + 1), nil, nil
@@ -100,8 +113,20 @@ end
 -- the server packs into a list: such a small hash would be searched from its beginning for each of its fields.
 local PADDING = '............................'
 
+-- A stamp's small parts like those of a body, or nil where it is damaged.
+local function read_stamp(stamp)
+    if #stamp <= PREFIX then return nil end
+    local fine, from, task, version, queue, priority = pcall(unpack_limit, stamp, 4, PREFIX)
+    if not fine or type(task) ~= 'string' or type(version) ~= 'number' or type(queue) ~= 'string' or type(priority) ~= 'number' then
+        return nil
+    end
+    if from + #PADDING + 20 ~= #stamp then return nil end
+    return from, task, version, queue, priority
+end
+
 local function head_of_stamp(stamp, worker)
-    local _, task, version, queue, priority = unpack_limit(stamp, 4, PREFIX)
+    local from, task, version, queue, priority = read_stamp(stamp)
+    if not from then return nil end
     local n, at = struct.unpack('>I5I6', stamp)
     local rank, started, seq = struct.unpack('>dI6I6', stamp, #stamp - 19)
     return {
@@ -111,11 +136,29 @@ local function head_of_stamp(stamp, worker)
     }
 end
 
-local function read_head(raw)
-    local fine, h = pcall(cmsgpack.unpack, raw)
-    if fine and type(h) == 'table' and #h == ERROR then return h end
-    return nil
+local read_head
+do
+    -- Fails, or answers nil, where a head has no number or no text in a place where everyone relies on one.
+    local function check_head(h)
+        local _ = h[N] + h[AT] + h[VERSION] + h[PRIORITY] + h[RUN] + h[EPOCH] + h[SEQ] + h[ATTEMPT] + h[CRASHES] + h[SNOOZES] + h[STARTED]
+            + h[RANK] + h[FINISHED] + h[DUE] + h[EXPIRES] + h[MAX_CRASHES] + h[CRASH_DELAY] + h[HOLD] + h[ASIDE_AT] + h[CANCEL] + h[LOGGED]
+        _ = h[TASK] .. h[QUEUE] .. h[WORKER] .. h[KEEP_DONE] .. h[KEEP_FAILED] .. h[REASON] .. h[FINGERPRINT]
+        _ = #(h[RESULT] or '') + #(h[ERROR] or '')
+        return STATES[h[STATE]] and STATES[h[EXPIRE_TO]]
+    end
+
+    function read_head(raw)
+        local fine, h = pcall(cmsgpack.unpack, raw)
+        if fine and type(h) == 'table' and #h == ERROR then
+            local sound, known = pcall(check_head, h)
+            if sound and known then return h end
+        end
+        return nil
+    end
 end
+
+-- Whether there is nothing to go by: the record cannot be read, or it is without a head and in no index that would explain that.
+local function is_lost(h) return not h or (h[STATE] == READY and h[RANK] == 0) end
 
 local function runs_alone(h) return h[CRASHES] > 0 and h[CRASHES] == h[MAX_CRASHES] - 1 end
 

@@ -45,6 +45,9 @@ local function lowered_crashes(skills, h)
     return most > 0 and min(h[MAX_CRASHES], most) or h[MAX_CRASHES]
 end
 
+-- Of a worker whose row was lost, for instance to an eviction.
+local NO_SKILLS = { queues = {}, tasks = {}, open = {} }
+
 local function worker_skills(t, worker)
     local mark = call('HGET', t.p .. 'worker:' .. worker, 'mark')
     return mark and skills_of(t, worker, mark)
@@ -73,6 +76,7 @@ local function wake(t, queue, jobs, who)
                 woken = woken + 1
             elseif jobs > 0 and (not who or who(skills)) then
                 no_longer_idle(t, worker, skills)
+                if not listens(skills, queue) then call('ZREM', key, worker) end
                 woken = woken + 1
                 if call('PUBLISH', t.p .. 'to:' .. worker, '') > 0 then jobs = jobs - 1 end
             end

@@ -21,7 +21,9 @@ local function settings_of(packed)
     return found
 end
 
-local function fill(template, values) return (string.gsub(template, '@(%w+)@', function(name) return tostring(values[name]) end)) end
+local function fill(template, values) return (string.gsub(template, '@(%w+)@', function(name)
+    return (sub(cjson.encode(tostring(values[name])), 2, -2))  -- it goes between the quotes of a JSON text
+end)) end
 
 local function server_time()
     local time = call('TIME')
@@ -32,7 +34,7 @@ end
 local function extend_leases(p, last, gap)
     for _, id in ipairs(call('ZRANGE', p .. 'workers', 0, -1)) do
         local w = call('HMGET', p .. 'worker:' .. id, 'until', 'lease', 'dead')
-        if w[3] ~= '1' and tonumber(w[1]) > last and gap > tonumber(w[2]) / 2 then
+        if w[1] and w[3] ~= '1' and tonumber(w[1]) > last and gap > tonumber(w[2]) / 2 then
             call('HINCRBY', p .. 'worker:' .. id, 'until', gap)
             call('ZINCRBY', p .. 'leases', gap, id)
         end
@@ -132,20 +134,31 @@ local function load(t, ids)
     end
 end
 
--- The rows of what a worker holds, from their stamps or their heads; answers the ids.
-local function load_held(t, worker)
-    local held, ids, headed = call('HGETALL', t.p .. 'held:' .. worker), {}, {}
-    for i = 1, #held, 2 do
-        local id, stamp = held[i], held[i + 1]
-        ids[#ids + 1] = id
-        if stamp == '' then
-            headed[#headed + 1] = id
-        elseif t.rows[id] == nil then
-            t.rows[id], t.stamped[id] = head_of_stamp(stamp, worker), worker
-        end
+-- The rows of what a worker holds, from their stamps or their heads; answers the ids. `limit`: no more than these.
+local load_held
+do
+    -- What a worker holds, ids and stamps; with a limit only about as many as that.
+    local function held_by(t, worker, limit)
+        local key = t.p .. 'held:' .. worker
+        if not limit or call('HLEN', key) <= limit then return call('HGETALL', key) end
+        local some = call('HSCAN', key, '0', 'COUNT', format('%d', limit))[2]
+        return #some > 0 and some or call('HGETALL', key)
     end
-    load(t, headed)
-    return ids
+
+    function load_held(t, worker, limit)
+        local held, ids, headed = held_by(t, worker, limit), {}, {}
+        for i = 1, min(#held, 2 * (limit or #held)), 2 do
+            local id, stamp = held[i], held[i + 1]
+            ids[#ids + 1] = id
+            if stamp == '' then
+                headed[#headed + 1] = id
+            elseif t.rows[id] == nil then
+                t.rows[id], t.stamped[id] = head_of_stamp(stamp, worker) or false, worker
+            end
+        end
+        load(t, headed)
+        return ids
+    end
 end
 
 local function touch(t, id) t.dirty[id] = true end

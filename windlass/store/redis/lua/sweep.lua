@@ -8,7 +8,10 @@ local function expire_due(t, limit)
     for _, id in ipairs(ids) do
         local h = row(t, id)
         rem(t, 'expiring', id)
-        if h and h[STATE] < RUNNING then
+        if is_lost(h) then
+            quarantine(t, id)
+            expired = expired + 1
+        elseif h[STATE] < RUNNING then
             expire(t, id, h)
             expired = expired + 1
         end
@@ -21,21 +24,26 @@ local function reap(t, limit, reply)
     local done = 0
     for _, worker in ipairs(call('ZRANGEBYSCORE', t.p .. 'leases', '-inf', t.now)) do
         if done >= limit then break end
-        judge_dead(t, worker, worker_skills(t, worker))
+        judge_dead(t, worker, worker_skills(t, worker) or NO_SKILLS)
         reply.dead[#reply.dead + 1] = worker
-        local gone, failed = bury(t, worker, true, limit - done)
+        -- One that signed off in an orderly way and had more than one step could give back is charged with nothing.
+        local gone, failed = bury(t, worker, call('HGET', t.p .. 'worker:' .. worker, 'left') ~= '1', limit - done)
         reply.quarantined, reply.recovered = reply.quarantined + failed, reply.recovered + gone - failed
         done = done + gone
     end
+    if #reply.dead > 0 then shortest_lease(t) end
     return done
 end
 
-local function park_group(t, group, task, version, limit)
+local function park_group(t, group, queue, task, version, limit)
     local parked, declared = 0, tonumber(call('HGET', t.p .. 'asides', group))
     for _, id in ipairs(call('ZRANGE', t.p .. 'aside:' .. group, 0, CHUNK - 1)) do
         local h = row(t, id)
         local since = h and max(h[ASIDE_AT], declared)
-        if h and parked < limit and since <= t.now - t.settings.unknown_after then
+        if is_lost(h) then
+            rem(t, 'aside:' .. group, id)
+            quarantine(t, id, queue, READY)
+        elseif parked < limit and since <= t.now - t.settings.unknown_after then
             unplace(t, id, h)
             local waited = floor((t.now - since) / 1000)
             h[ERROR], h[FINGERPRINT] = fill(t.settings.unknown_error, { task = task, version = version, seconds = waited }), 'unknown-task'
@@ -52,7 +60,7 @@ local function park(t, limit)
     local parked = 0
     for _, group in ipairs(call('HKEYS', t.p .. 'asides')) do
         local queue, task, version = string.match(group, '^(.-)\n(.-)\n(.*)$')
-        if not is_declared(t, queue, task, tonumber(version)) then parked = parked + park_group(t, group, task, version, limit - parked) end
+        if not is_declared(t, queue, task, tonumber(version)) then parked = parked + park_group(t, group, queue, task, version, limit - parked) end
         flush(t)
         if call('EXISTS', t.p .. 'aside:' .. group) == 0 then call('HDEL', t.p .. 'asides', group) end
     end
@@ -69,7 +77,7 @@ local function prune_all(t, limit)
 end
 
 local function sweep(keys, args)
-    local t, limit = begin(keys, args), tonumber(args[3])
+    local t, limit = begin(keys, args), min(tonumber(args[3]), CHUNK)
     local reply = { dead = {}, quarantined = 0, recovered = 0 }
     local expired = expire_due(t, limit)
     flush(t)
@@ -83,6 +91,7 @@ local function sweep(keys, args)
     local parked = left > 0 and park(t, left) or 0
     left = left - parked
     flush(t)
+    tell_ended(t)
     local pruned = left > 0 and prune_all(t, left) or 0
     left = left - pruned
     commit(t)

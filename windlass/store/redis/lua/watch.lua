@@ -39,7 +39,8 @@ local function forget_watch(t, client, id)
     if #left > 0 then call('HSET', t.p .. 'watched', id, concat(left)) else call('HDEL', t.p .. 'watched', id) end
 end
 
--- unwatch(settings, now, client, all, id, …): forgets some of a client's watches, or with all = '1' every one.
+-- unwatch(settings, now, client, all, id, …): forgets some of a client's watches, or with all = '1' every one, up to a bound: answers
+-- whether there are more.
 local function unwatch(keys, args)
     local t, client = begin(keys, args, true), args[3]
     for i = 5, #args do
@@ -47,8 +48,9 @@ local function unwatch(keys, args)
     end
     if args[4] == '1' then
         call('SREM', t.p .. 'followers', client)
-        for _, id in ipairs(call('SMEMBERS', t.p .. 'watching:' .. client)) do forget_watch(t, client, id) end
+        for _, id in ipairs(call('SPOP', t.p .. 'watching:' .. client, CHUNK)) do forget_watch(t, client, id) end
     end
+    return call('EXISTS', t.p .. 'watching:' .. client)
 end
 
 register('watch', watch, 'allow-oom')
