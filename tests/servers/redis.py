@@ -298,10 +298,16 @@ class Certificates:
         self.ca, self.cert, self.key = folder / "ca.crt", folder / "server.crt", folder / "server.key"
         ca_key = folder / "ca.key"
         new = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
-        _openssl(*new, "-subj", "/CN=windlass tests", "-keyout", ca_key, "-out", self.ca)
-        names = f"subjectAltName=IP:{HOST},DNS:localhost"
-        signed = ["-CA", self.ca, "-CAkey", ca_key, "-addext", names, "-addext", "basicConstraints=CA:FALSE"]
-        _openssl(*new, "-subj", "/CN=localhost", *signed, "-keyout", self.key, "-out", self.cert)
+        # The usages are what Python 3.13 insists on; the names of a certificate count only as subjectAltName.
+        _openssl(
+            *(*new, "-subj", "/CN=windlass tests", "-keyout", ca_key, "-out", self.ca),
+            *("-addext", "keyUsage=critical,keyCertSign"),
+        )
+        _openssl(
+            *(*new, "-subj", "/CN=localhost", "-keyout", self.key, "-out", self.cert, "-CA", self.ca, "-CAkey", ca_key),
+            *("-addext", f"subjectAltName=IP:{HOST},DNS:localhost", "-addext", "basicConstraints=critical,CA:FALSE"),
+            *("-addext", "keyUsage=critical,digitalSignature", "-addext", "extendedKeyUsage=serverAuth,clientAuth"),
+        )
 
     def settings(self) -> dict[str, Value]:
         """What the server needs; clients may come without a certificate of their own."""
