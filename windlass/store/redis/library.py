@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Sequence
 from importlib.resources import files
 
+from windlass.core import lifecycle
 from windlass.store.redis.commands import Library
 
 SHARED = ("records", "step", "skills", "moves", "lives")
@@ -32,6 +33,21 @@ def build() -> tuple[Library, dict[str, bytes]]:
         return "\n".join((folder / f"{part}.lua").read_text() for part in parts)
 
     code = text(SHARED) + "".join(f"do\n{text(call)}end\n" for call in CALLS)
-    name = f"windlass_{hashlib.sha256(code.encode()).hexdigest()[:12]}"
-    whole = f"#!lua name={name}\nlocal LIBRARY = '{name}'\n{code}"
+    name = f"windlass_{hashlib.sha256((errors() + code).encode()).hexdigest()[:12]}"
+    whole = f"#!lua name={name}\nlocal LIBRARY = {{ name = '{name}', errors = {errors()} }}\n{code}"
     return Library(name, whole.encode()), {function: f"{name}_{function}".encode() for function in FUNCTIONS}
+
+
+def errors() -> str:
+    """The errors that the store itself gives are worded in ``core`` alone: here they are made with marks in the places
+    which a function fills in."""
+    many = lifecycle.crash_error(99_999, "@worker@").replace(b"99999", b"@times@")
+    unknown = lifecycle.unknown_error("@task@", 99_999, 88_888_000)
+    made = {
+        "expired": lifecycle.expired_error(),
+        "crashed_once": lifecycle.crash_error(1, "@worker@"),
+        "crashed": many,
+        "unknown": unknown.replace(b"99999", b"@version@").replace(b"88888", b"@seconds@"),
+        "corrupt": lifecycle.corrupt_error(),
+    }
+    return "{ " + ", ".join(f"{name} = [==[{error.decode()}]==]" for name, error in made.items()) + " }"

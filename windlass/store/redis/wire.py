@@ -48,19 +48,9 @@ PREFIX = 11
 
 
 def settings(given: StoreSettings) -> bytes:
-    """What every call says of the app. The errors that the store itself gives are worded in ``core`` alone: here they
-    are made with marks in the places which a function fills in."""
+    """What every call says of the app."""
     done, failed = given.keep.buckets("")
-    crashed = lifecycle.crash_error(99_999, "@worker@").replace(b"99999", b"@times@")
-    unknown = lifecycle.unknown_error("@task@", 99_999, 88_888_000)
-    return encode(
-        [
-            done, failed, given.unknown_after, given.events_kept, given.logs_kept, lifecycle.expired_error().decode(),
-            lifecycle.crash_error(1, "@worker@").decode(), crashed.decode(),
-            unknown.replace(b"99999", b"@version@").replace(b"88888", b"@seconds@").decode(),
-            lifecycle.corrupt_error().decode(),
-        ]
-    )  # fmt: skip
+    return encode([done, failed, given.unknown_after, given.events_kept, given.logs_kept])
 
 
 # -- the job path

@@ -15,7 +15,7 @@ local function give_back(t, worker, skills, ids, crashed)
             end
             if state == READY and h[CANCEL] == 1 then state = CANCELLED end
             if state == FAILED then
-                local template = h[CRASHES] == 1 and t.settings.crashed_once or t.settings.crashed
+                local template = h[CRASHES] == 1 and LIBRARY.errors.crashed_once or LIBRARY.errors.crashed
                 h[ERROR], h[FINGERPRINT] = fill(template, { times = h[CRASHES], worker = worker }), 'worker-crashed'
                 finish(t, id, h, FAILED, 'worker crashed', '')
                 failed = failed + 1

@@ -92,7 +92,7 @@ end
 local function expire(t, id, h)
     unplace(t, id, h)
     if h[EXPIRE_TO] == FAILED then
-        h[ERROR], h[FINGERPRINT] = t.settings.expired_error, 'expired'
+        h[ERROR], h[FINGERPRINT] = LIBRARY.errors.expired, 'expired'
     end
     finish(t, id, h, h[EXPIRE_TO], 'expired', '')
     job_news(t, STATES[h[EXPIRE_TO]], '', id, h, reason_data('expired'))
@@ -166,7 +166,7 @@ do
             call('HSET', t.p .. 'jobs', id, raw)
         end
         h = fresh_head(raw, 0)
-        h[N], h[AT], h[QUEUE], h[STATE], h[ERROR], h[FINGERPRINT] = n, at, queue, state, t.settings.corrupt_error, 'corrupt-record'
+        h[N], h[AT], h[QUEUE], h[STATE], h[ERROR], h[FINGERPRINT] = n, at, queue, state, LIBRARY.errors.corrupt, 'corrupt-record'
         t.rows[id], t.stamped[id] = h, nil
         finish(t, id, h, FAILED, 'corrupt record', '')
         job_news(t, 'failed', '', id, h, reason_data('corrupt record'))
@@ -202,6 +202,14 @@ end
 
 -- ---- the end of records
 
+-- Whether a job is there and came in with this list: its name may have been given again to one that is in a later list. A large
+-- body is not read for that: it would cost more than a name that is kept too long.
+local function is_logged_in(t, id, k)
+    local size = call('HSTRLEN', t.p .. 'jobs', id)
+    if size < PREFIX then return false end
+    return size > 4096 or floor((struct.unpack('>I5', call('HGET', t.p .. 'jobs', id)) - 1) / CHUNK) == k
+end
+
 -- A list of accepted ids of which little is left is written anew without the others, so that one job that is kept
 -- for long does not keep a thousand names.
 local function thin(t, k, left)
@@ -212,11 +220,9 @@ local function thin(t, k, left)
         call('HDEL', t.p .. 'live', k)
         call('ZREM', t.p .. 'chunks', k)
     elseif call('LLEN', key) > 4 * left and call('LLEN', key) > 16 then
-        local listed, kept = call('LRANGE', key, 0, -1), {}
-        local bodies = call_many('HMGET', t.p .. 'jobs', listed)
-        for i, id in ipairs(listed) do
-            -- The same name may have been given again to a job that is in a later list.
-            if bodies[i] and #bodies[i] >= PREFIX and floor((struct.unpack('>I5', bodies[i]) - 1) / CHUNK) == k then kept[#kept + 1] = id end
+        local kept = {}
+        for _, id in ipairs(call('LRANGE', key, 0, -1)) do
+            if is_logged_in(t, id, k) then kept[#kept + 1] = id end
         end
         call('DEL', key)
         if #kept == 0 then return thin(t, k, 0) end

@@ -46,7 +46,7 @@ local function park_group(t, group, queue, task, version, limit)
         elseif parked < limit and since <= t.now - t.settings.unknown_after then
             unplace(t, id, h)
             local waited = floor((t.now - since) / 1000)
-            h[ERROR], h[FINGERPRINT] = fill(t.settings.unknown_error, { task = task, version = version, seconds = waited }), 'unknown-task'
+            h[ERROR], h[FINGERPRINT] = fill(LIBRARY.errors.unknown, { task = task, version = version, seconds = waited }), 'unknown-task'
             finish(t, id, h, FAILED, 'unknown task', '')
             job_news(t, 'failed', '', id, h, reason_data('unknown task'))
             parked = parked + 1
