@@ -8,6 +8,8 @@ The word after the language says what is done with a block:
     ```console                   commands behind "$ "; other lines are output that must be there ("…": anything)
     <!-- python                  runs like the first and is not shown, up to the closing -->
     <!-- no worker -->           anywhere on the page: the page starts its workers itself
+    <!-- redis -->               anywhere on the page: it gets a Redis server of its own, which localhost:6379 and
+                                 redis-cli stand for in its blocks
 """
 
 from __future__ import annotations
@@ -48,6 +50,17 @@ def pages() -> list[str]:
 
 def read(page: str) -> str:
     return (ROOT / page).read_text(encoding="utf-8")
+
+
+def needs_redis(text: str) -> bool:
+    return "<!-- redis -->" in text
+
+
+def with_redis(text: str, port: str) -> str:
+    """The page as it would be written for this server. Lines keep their numbers."""
+    return re.sub(r"^\$ redis-cli\b", f"$ redis-cli -p {port}", text, flags=re.MULTILINE).replace(
+        "localhost:6379", f"127.0.0.1:{port}"
+    )
 
 
 def blocks(text: str) -> list[Block]:

@@ -25,10 +25,11 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tests.docs.pages import ROOT, Block, blocks, read
+from tests.docs.pages import ROOT, Block, blocks, needs_redis, read, with_redis
 from windlass import Windlass
 
 COMMAND_SECONDS, START_SECONDS = 60, 30
+REDIS_PORT = "DOCS_REDIS_PORT"
 
 
 class PageError(Exception):
@@ -67,6 +68,8 @@ class Page:
 
     def __init__(self, name: str) -> None:
         self.name, text = name, read(name)
+        if needs_redis(text):
+            text = with_redis(text, os.environ[REDIS_PORT])
         self.blocks = blocks(text)
         # A real module, because type hints are looked up in it.
         module = sys.modules["page"] = ModuleType("page")

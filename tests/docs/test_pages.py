@@ -10,7 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import ROOT, blocks, pages, read
+from tests.docs.pages import ROOT, blocks, needs_redis, pages, read
+from tests.docs.run_page import REDIS_PORT
+from tests.servers.fixtures import NewRedis, new_redis
+
+__all__ = ["new_redis"]
 
 RUNNER = Path(__file__).with_name("run_page.py")
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
@@ -19,8 +23,10 @@ LANGUAGES = {"python", "console", "sh", "ini", "toml", "dockerfile", "json", "te
 
 
 @pytest.mark.parametrize("page", pages())
-def test_snippets_run(page: str, tmp_path: Path) -> None:
+def test_snippets_run(page: str, tmp_path: Path, new_redis: NewRedis) -> None:
     env = {name: value for name, value in os.environ.items() if not name.startswith("WINDLASS_")}
+    if needs_redis(read(page)):
+        env[REDIS_PORT] = str(new_redis().port)
     answer = subprocess.run([sys.executable, str(RUNNER), page], cwd=tmp_path, env=env, capture_output=True, text=True,
                             timeout=110, check=False)  # fmt: skip
     assert answer.returncode == 0, f"{answer.stdout}\n{answer.stderr}"
