@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from importlib.resources import files
 
 import click
 import pytest
@@ -17,6 +18,7 @@ from windlass.core.job import State
 from windlass.core.keep import DEFAULT_KEEP, Keep
 from windlass.core.options import CALL_NAMES, QUEUE_NAMES, TASK_NAMES, Resolved
 from windlass.settings import AppOptions, Settings, WorkerOptions
+from windlass.store.redis import faults, place
 from windlass.store.sqlite.place import DURABILITY, OPTIONS
 from windlass.worker.plan import Plan
 
@@ -90,6 +92,40 @@ def test_every_worker_option_is_there_with_its_default() -> None:
 def test_sqlite_url_options() -> None:
     text = section(OPTIONS_PAGE, "Of a SQLite URL")
     assert all(word in text for word in (*OPTIONS, *DURABILITY))
+
+
+REDIS_PAGE = "docs/reference/redis.md"
+
+
+def test_every_redis_scheme_and_option_is_there_with_its_default() -> None:
+    assert rows(section(REDIS_PAGE, "URLs")).keys() == place.KINDS.keys()
+    table = rows(section(REDIS_PAGE, "Options"))
+    assert table.keys() == set(place.OPTIONS)
+    found = place.parse_url("rediss+sentinel://h/main", "shop")
+    assert found.tls is not None
+    for name in place.TIME_OPTIONS:
+        assert to_ms(table[name][0].strip("`")) == getattr(found, name) * 1000, name
+    for name in ("db", "wait_replicas"):
+        assert table[name][0].strip("`") == str(getattr(found, name)), name
+    assert table["tls_check_hostname"][0].strip("`") == str(found.tls.check_hostname).lower()
+    assert f"1 to {place.PREFIX_MAX} characters" in table["prefix"][1]
+
+
+def test_every_redis_key_is_there() -> None:
+    """Whatever the functions put behind the prefix, and nothing that they do not."""
+    code = "".join(path.read_text() for path in (files("windlass.store.redis") / "lua").iterdir())
+    used = set(re.findall(r"t\.p \.\. '([a-z]+)", code)) | {"meta"}
+    named = {name for row in rows(section(REDIS_PAGE, "Keys")) for name in re.findall("^[a-z]+", row)}
+    assert used - named == {"to"}, "channels are no keys"
+    assert named - used == set()
+
+
+def test_the_rights_of_a_redis_user() -> None:
+    text = read("docs/how-to/use-redis.md").replace("'", "")
+    granted = faults.rights(place.parse_url("redis://shop:secret@h", "shop")).removeprefix("ACL SETUSER shop ")
+    assert f"ACL SETUSER shop on >secret {granted}\n" in text
+    clustered = faults.rights(place.parse_url("redis+cluster://shop:secret@h", "shop"))
+    assert f"In a Cluster add `{clustered.rpartition(' ')[2]}`" in text
 
 
 def test_every_state_is_there() -> None:
