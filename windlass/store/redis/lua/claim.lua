@@ -46,7 +46,10 @@ local function set_aside(t, id, h)
     add(t, 'aside:' .. group, h[RANK], id)
     call('HSETNX', t.p .. 'asides', group, 0)
     touch(t, id)
-    wake(t, h[QUEUE], 1, function(skills) return takes(skills, h[QUEUE], h[TASK], h[VERSION]) end)
+    -- Those who are idle are asked once if none of them declares it, not once for each of a thousand jobs.
+    if not t.unheard[group] then
+        t.unheard[group] = not wake(t, h[QUEUE], 1, function(skills) return takes(skills, h[QUEUE], h[TASK], h[VERSION]) end)
+    end
 end
 
 -- Whether what a claim would say can be read by the worker: names that it declares are sound, others need a look.
@@ -91,16 +94,27 @@ end
 
 -- The first jobs of several indexes by rank, taken out of them.
 local function pop_merged(t, keys, take)
-    local found = {}
-    for _, key in ipairs(keys) do
-        local listed = call('ZRANGE', t.p .. key, 0, take - 1, 'WITHSCORES')
-        for i = 1, #listed, 2 do found[#found + 1] = { listed[i], tonumber(listed[i + 1]), key } end
+    -- The head of each, in order; the index that gave one up comes back with its next. So there may be thousands of them.
+    local heads, ids, ranks = {}, {}, {}
+    local function head_of(key)
+        local head = call('ZRANGE', t.p .. key, '0', '0', 'WITHSCORES')
+        return head[1] and { head[1], tonumber(head[2]), key }
     end
-    table.sort(found, function(a, b) return a[2] < b[2] end)
-    local ids, ranks = {}, {}
-    for i = 1, min(take, #found) do
-        ids[i], ranks[i] = found[i][1], found[i][2]
-        call('ZREM', t.p .. found[i][3], ids[i])
+    for _, key in ipairs(keys) do heads[#heads + 1] = head_of(key) end
+    table.sort(heads, function(a, b) return a[2] > b[2] end)
+    while #ids < take and #heads > 0 do
+        local first = table.remove(heads)
+        ids[#ids + 1], ranks[#ranks + 1] = first[1], first[2]
+        call('ZREM', t.p .. first[3], first[1])
+        local next_one = head_of(first[3])
+        if next_one then
+            local low, high = 1, #heads + 1  -- where it belongs, by halving
+            while low < high do
+                local middle = floor((low + high) / 2)
+                if heads[middle][2] > next_one[2] then low = middle + 1 else high = middle end
+            end
+            table.insert(heads, low, next_one)
+        end
     end
     return ids, ranks
 end
@@ -119,12 +133,13 @@ end
 local function claim_queue(c, queue, take, special)
     local t = c.t
     local asides = special and my_asides(t, c.w.skills, queue) or {}
+    if #asides > 0 then asides[#asides + 1] = 'ready:' .. queue end
     while take > 0 do
         local ids, ranks
         if #asides == 0 then
             ids, ranks = pop(t, 'ready:' .. queue, take)
         else
-            ids, ranks = pop_merged(t, { 'ready:' .. queue, unpack(asides) }, take)
+            ids, ranks = pop_merged(t, asides, take)
         end
         if #ids == 0 then return end
         local before = c.granted

@@ -192,7 +192,9 @@ local function queues(keys, args)
     for i = 1, #counts, 2 do
         local queue, oldest = sub(counts[i], 2), nil
         if byte(counts[i], 1) == 48 + READY and tonumber(counts[i + 1]) > 0 then
-            for _, key in ipairs({ 'ready:' .. queue, 'solo:' .. queue, unpack(groups[queue] or {}) }) do
+            local places = groups[queue] or {}
+            places[#places + 1], places[#places + 2] = 'ready:' .. queue, 'solo:' .. queue
+            for _, key in ipairs(places) do
                 local id = call('ZRANGE', t.p .. key, 0, 0)[1]
                 local h = id and row(t, id)
                 if h and (not oldest or h[AT] < oldest) then oldest = h[AT] end

@@ -63,7 +63,7 @@ local function now_idle(t, worker, n, skills)
 end
 
 -- Wakes as many idle workers of a queue as there are jobs. One that nobody hears for (its connection is broken) does
--- not count: it asks for itself when it is back. `who` narrows it down to workers whose skills fit.
+-- not count: it asks for itself when it is back. `who` narrows it down to workers whose skills fit; answers whether there was any.
 local function wake(t, queue, jobs, who)
     local key = t.p .. 'idle:' .. queue
     while jobs > 0 do
@@ -81,7 +81,7 @@ local function wake(t, queue, jobs, who)
                 if call('PUBLISH', t.p .. 'to:' .. worker, '') > 0 then jobs = jobs - 1 end
             end
         end
-        if woken == 0 or who then return end
+        if woken == 0 or who then return woken > 0 end
     end
 end
 

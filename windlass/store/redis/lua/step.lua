@@ -3,13 +3,16 @@
 local CALM = 7500
 local settings_seen, settings_known = {}, 0
 
--- [done, failed, unknown_after, events_kept, logs_kept]: the first two are prefixes of the default buckets
+-- [done, failed, unknown_after, events_kept, logs_kept, expired, crashed once, crashed, unknown, corrupt]: the first two are
+-- prefixes of the default buckets, the last five the errors that the store itself gives, with @places@ to fill in.
 local function settings_of(packed)
     local found = settings_seen[packed]
     if not found then
         local s = cmsgpack.unpack(packed)
         found = {
             done = s[1], failed = s[2], unknown_after = s[3], events_kept = s[4], logs_kept = s[5],
+            expired_error = s[6], crashed_once = s[7], crashed = s[8], unknown_error = s[9],
+            corrupt_error = s[10],
         }
         settings_known = settings_known + 1
         if settings_known > 100 then settings_seen, settings_known = {}, 1 end
@@ -18,7 +21,6 @@ local function settings_of(packed)
     return found
 end
 
--- LIBRARY.errors are those that the store itself gives, with @places@ to fill in; the client puts them above this library.
 local function fill(template, values) return (string.gsub(template, '@(%w+)@', function(name)
     return (sub(cjson.encode(tostring(values[name])), 2, -2))  -- it goes between the quotes of a JSON text
 end)) end
@@ -299,5 +301,5 @@ end
 -- Gives a function its name on the server. `allow-oom`: what gives memory back, or only moves a job on, may run when the
 -- server's memory is full; what takes a new job may not.
 local function register(name, callback, ...)
-    redis.register_function({ function_name = LIBRARY.name .. '_' .. name, callback = callback, flags = { ... } })
+    redis.register_function({ function_name = LIBRARY .. '_' .. name, callback = callback, flags = { ... } })
 end
