@@ -52,7 +52,17 @@ def _spy(arguments: argparse.Namespace, raw: Path, *target: str) -> list[str]:
         raise SystemExit("py-spy is not installed: pip install py-spy")
     extra = [f"--{name}" for name in ("native", "gil") if getattr(arguments, name)]
     # Raw stacks are what everything else is made from; --threads keeps the heartbeat's apart from the pump's.
-    form = ["--format", "raw", "--threads", "--nonblocking", "--rate", str(arguments.rate), "--output", str(raw)]
+    form = [
+        "--format",
+        "raw",
+        "--function",
+        "--threads",
+        "--nonblocking",
+        "--rate",
+        str(arguments.rate),
+        "--output",
+        str(raw),
+    ]
     return [found, "record", *form, *extra, *target]
 
 

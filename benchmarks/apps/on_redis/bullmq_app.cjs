@@ -59,7 +59,8 @@ async function load({ rate: wanted }) {
 }
 
 async function latency_await({ samples }) {
-  const events = new QueueEvents(QUEUE, { connection });
+  // From the first event on: by default it starts where the stream ends when it gets there, and misses the first job's.
+  const events = new QueueEvents(QUEUE, { connection, lastEventId: "0-0" });
   await events.waitUntilReady();
   const call = async (value) => {
     const found = await (await add(value)).waitUntilFinished(events, 30000);

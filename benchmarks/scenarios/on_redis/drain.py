@@ -14,7 +14,7 @@ def scenarios(plan: Plan) -> list[Scenario]:
         Scenario(
             f"drain:{number}:{'results' if results else 'no-results'}",
             f"drain a backlog, {words}, results {'kept' if results else 'not kept'}",
-            plan.rounds,
+            plan.rounds if number == 1 else plan.side_rounds,
             drain.RATE,
             partial(lineup.workers, role, results),
             lambda trial: drain.measure(trial, trial.count(trial.plan.drain)),

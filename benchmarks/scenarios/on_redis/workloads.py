@@ -28,7 +28,7 @@ def scenarios(plan: Plan) -> list[Scenario]:
     io = f"{IO_JOBS:,} jobs that sleep {IO_SECONDS:g} s, {IO_WIDTH} at once"
     nap = f"plain functions that sleep {NAP_SECONDS * 1000:g} ms, {NAP_WIDTH} at once"
     return [
-        Scenario("io", io, plan.rounds, (TIME, TO_IDEAL), _by("io"), _measure_io),
+        Scenario("io", io, plan.side_rounds, (TIME, TO_IDEAL), _by("io"), _measure_io),
         Scenario("threads", nap, plan.side_rounds, (RATE, TO_IDEAL), _by("nap"), _measure_nap),
         Scenario(
             "cpu", "jobs of some 4 ms of Python, two processes", plan.side_rounds, (RATE,), _by("cpu"), _measure_cpu
