@@ -52,7 +52,7 @@ class StoreError(WindlassError):
 
 
 class StoreUnavailable(StoreError):
-    """The store cannot be reached in time; the outcome of the call is unknown and it is safe to try again."""
+    """The store cannot be reached in time, or cannot do it now; the call may have been done, and is safe to repeat."""
 
 
 class StoreClosed(StoreError):
