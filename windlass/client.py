@@ -20,6 +20,9 @@ T = TypeVar("T")
 RESEND_SECONDS = 0.05
 PATIENCE_SECONDS = 8.0
 BUFFER_JOBS = 10_000
+LANES, EAGER = 2, 64
+"""So many inserts may be under way, the second only for a batch of this size: smaller ones are better off together."""
+
 BATCH_BYTES = 1_048_576
 REWATCH_SECONDS = 15.0
 
@@ -57,6 +60,7 @@ class Sender:
         self._store = store
         self._waiting: list[tuple[NewJob, asyncio.Future[Answer]]] = []
         self._busy = False
+        self._under_way = 0
         self._room = asyncio.Event()
         self._room.set()
         self._quiet = asyncio.Event()
@@ -70,13 +74,15 @@ class Sender:
         if self._busy:
             return await self._answers(self._register(jobs))
         self._busy = True
+        self._under_way += 1
         try:
             await asyncio.sleep(0)  # calls of the same turn of the loop share the insert
             if not self._waiting:
                 return await self._insert_all(batches(jobs))
             futures = self._register(jobs, first=True)
         finally:
-            self._next()
+            self._under_way -= 1
+            self._next(self._under_way < LANES)
         return await self._answers(futures)
 
     async def send_one(self, job: NewJob) -> Answer:
@@ -86,6 +92,8 @@ class Sender:
             return answer
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting.append((job, future))
+        if len(self._waiting) >= EAGER and self._under_way < LANES:
+            self._next(True)
         try:
             return await future
         except BaseException:
@@ -136,15 +144,17 @@ class Sender:
                 if not future.cancel() and not future.cancelled():
                     future.exception()  # heard: one error for the whole call is enough
 
-    def _next(self) -> None:
-        """Send what gathered meanwhile, or become idle."""
+    def _next(self, now: bool) -> None:
+        """Send what gathered meanwhile if it is time, or become idle if there is nothing."""
         waiting = [(job, future) for job, future in self._waiting if not future.done()]
         if not waiting:
-            self._waiting, self._busy = [], False
-            self._quiet.set()
-        else:
-            batch = next(iter(batches([job for job, _ in waiting])))
+            self._waiting, self._busy = [], self._under_way > 0
+            if not self._busy:
+                self._quiet.set()
+        elif now:
+            batch = batches([job for job, _ in waiting])[0]
             self._waiting = waiting[len(batch) :]
+            self._under_way += 1
             task = asyncio.get_running_loop().create_task(self._send_batch(waiting[: len(batch)]))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -163,7 +173,8 @@ class Sender:
                 if not future.done():
                     future.set_result(answer)
         finally:
-            self._next()
+            self._under_way -= 1
+            self._next(self._under_way == 0 or len(self._waiting) >= EAGER)
 
     async def flush(self) -> None:
         """Until everything handed over was answered."""
