@@ -220,14 +220,14 @@ local function thin(t, k, left)
         call('HDEL', t.p .. 'live', k)
         call('ZREM', t.p .. 'chunks', k)
     elseif call('LLEN', key) > 4 * left and call('LLEN', key) > 16 then
-        local kept = {}
+        local kept, seen = {}, {}
         for _, id in ipairs(call('LRANGE', key, 0, -1)) do
-            if is_logged_in(t, id, k) then kept[#kept + 1] = id end
+            if not seen[id] and is_logged_in(t, id, k) then seen[id], kept[#kept + 1] = true, id end
         end
         call('DEL', key)
         if #kept == 0 then return thin(t, k, 0) end
         call_many('RPUSH', key, kept)
-        call('HSET', t.p .. 'live', k, #kept)  -- a damaged record may have left unseen
+        if #kept < left then call('HSET', t.p .. 'live', k, #kept) end  -- a damaged record may have left unseen
     end
 end
 
