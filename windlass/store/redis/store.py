@@ -59,7 +59,7 @@ class RedisStore:
         self.place = parse_url(url, settings.name)
         self.settings = settings
         self._clock = clock
-        self._settings = wire.settings(settings)
+        self._settings = wire.settings(settings, self.place.kind == "cluster")
         self._library, self._names = library.build()
         self._link = Link(self.place, self._library, self._returned)
         self._threads: BlockingLink | None = None

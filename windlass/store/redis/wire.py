@@ -47,10 +47,10 @@ PREFIX = 11
 # -- settings
 
 
-def settings(given: StoreSettings) -> bytes:
+def settings(given: StoreSettings, cluster: bool) -> bytes:
     """What every call says of the app."""
     done, failed = given.keep.buckets("")
-    return encode([done, failed, given.unknown_after, given.events_kept, given.logs_kept])
+    return encode([done, failed, given.unknown_after, given.events_kept, given.logs_kept, cluster])
 
 
 # -- the job path

@@ -3,16 +3,13 @@
 local CALM = 7500
 local settings_seen, settings_known = {}, 0
 
--- [done, failed, unknown_after, events_kept, logs_kept, expired, crashed once, crashed, unknown, corrupt]: the first two are
--- prefixes of the default buckets, the last five the errors that the store itself gives, with @places@ to fill in.
+-- [done, failed, unknown_after, events_kept, logs_kept, cluster]: the first two are prefixes of the default buckets
 local function settings_of(packed)
     local found = settings_seen[packed]
     if not found then
         local s = cmsgpack.unpack(packed)
         found = {
-            done = s[1], failed = s[2], unknown_after = s[3], events_kept = s[4], logs_kept = s[5],
-            expired_error = s[6], crashed_once = s[7], crashed = s[8], unknown_error = s[9],
-            corrupt_error = s[10],
+            done = s[1], failed = s[2], unknown_after = s[3], events_kept = s[4], logs_kept = s[5], cluster = s[6],
         }
         settings_known = settings_known + 1
         if settings_known > 100 then settings_seen, settings_known = {}, 1 end
@@ -21,6 +18,7 @@ local function settings_of(packed)
     return found
 end
 
+-- LIBRARY.errors are those that the store itself gives, with @places@ to fill in; the client puts them above this library.
 local function fill(template, values) return (string.gsub(template, '@(%w+)@', function(name)
     return (sub(cjson.encode(tostring(values[name])), 2, -2))  -- it goes between the quotes of a JSON text
 end)) end
@@ -42,14 +40,19 @@ local function extend_leases(p, last, gap)
 end
 
 -- The last instant, what is added to the server's clock, the shortest lease, and how many jobs, ranks and events there were.
--- In one field: they are read and written by every step.
+-- In one field: they are read and written by every step. Before them stands the format that all keys of the app are in.
+local FORMAT = 1
 local function read_numbers(packed)
     if not packed then return 0, 0, 0, 0, 0, 0 end
-    return struct.unpack('>I6I6I6I6I6I6', packed)
+    local found, last, shift, short, n, rank, seen = struct.unpack('>BI6I6I6I6I6I6', packed)
+    if found ~= FORMAT then
+        error({ err = 'WINDLASS the keys are in format ' .. found .. ', and this version of Windlass reads format ' .. FORMAT })
+    end
+    return last, shift, short, n, rank, seen
 end
 
 local function write_numbers(t)
-    call('HSET', t.meta, 'numbers', struct.pack('>I6I6I6I6I6I6', t.now, t.shift, t.short, t.n, t.rank, t.seen))
+    call('HSET', t.meta, 'numbers', struct.pack('>BI6I6I6I6I6I6', FORMAT, t.now, t.shift, t.short, t.n, t.rank, t.seen))
 end
 
 -- The store's clock: never backwards, forgiving of jumps. Reading steps leave it as it was.
@@ -79,6 +82,9 @@ end
 local function begin(keys, args, reading)
     borrow()
     local last, shift, short, n, rank, seen = read_numbers(call('HGET', keys[1], 'numbers'))
+    -- While a slot moves, a cluster refuses every key that is not there, in the midst of a step that has written already. Asking
+    -- for one that never is there lets such a step fail before it begins.
+    if settings_of(args[1]).cluster and not reading then call('EXISTS', sub(keys[1], 1, -5) .. 'never') end
     local host = args[2] ~= '' and tonumber(args[2]) or server_time()
     local t = {
         p = sub(keys[1], 1, -5), meta = keys[1], settings = settings_of(args[1]),
@@ -301,5 +307,5 @@ end
 -- Gives a function its name on the server. `allow-oom`: what gives memory back, or only moves a job on, may run when the
 -- server's memory is full; what takes a new job may not.
 local function register(name, callback, ...)
-    redis.register_function({ function_name = LIBRARY .. '_' .. name, callback = callback, flags = { ... } })
+    redis.register_function({ function_name = LIBRARY.name .. '_' .. name, callback = callback, flags = { ... } })
 end
