@@ -40,12 +40,23 @@ async def produce(app: Windlass, count: int, pause: float, rng: random.Random) -
     return ids
 
 
-async def kill_now_and_then(fleet: Fleet, rng: random.Random, every: tuple[float, float]) -> list[Kill]:
-    """Until cancelled: kill a random worker and start another in its place."""
+async def kill_now_and_then(app: Windlass, fleet: Fleet, rng: random.Random, every: tuple[float, float]) -> list[Kill]:
+    """Until cancelled: kill a random worker and start another in its place.
+
+    Three must be at work before one is killed: where all of them are dead or still starting, as on a busy machine,
+    nobody is left to notice the dead in time.
+    """
     kills: list[Kill] = []
+    store = (await app.client()).store
+
+    async def enough() -> bool:
+        pids = {worker.pid for worker in fleet if worker.alive}
+        return len(pids & {info.presence.pid for info in await store.workers()}) >= 3
+
     try:
         while True:
             await asyncio.sleep(rng.uniform(*every))
+            await eventually(enough, every=0.05)
             victim: WorkerProcess = rng.choice([worker for worker in fleet if worker.alive])
             kills.append(Kill(victim.pid, time.time()))
             victim.kill()
@@ -60,7 +71,7 @@ async def massacre(app: Windlass, fleet: Fleet, ledger: Ledger, jobs: int, pause
         fleet.start(**OPTIONS)
     producing = asyncio.create_task(produce(app, jobs, pause, rng))
     await eventually(lambda: ledger.lines("start"))
-    killing = asyncio.create_task(kill_now_and_then(fleet, rng, (0.5, 1.1)))
+    killing = asyncio.create_task(kill_now_and_then(app, fleet, rng, (0.5, 1.1)))
     ids = await producing
     limit = 20 + jobs * pause / 4
     await eventually(lambda: nothing_left(app), timeout=limit, every=0.1)
