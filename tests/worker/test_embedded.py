@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 
 from tests.worker.helpers import eventually
-from windlass import Windlass
+from windlass import ConfigError, Windlass
 
 
 async def test_a_worker_that_breaks_signs_off_and_leaves_its_jobs_to_others() -> None:
@@ -44,3 +46,11 @@ async def test_modules_named_in_include_are_imported(tmp_path, monkeypatch) -> N
     module = importlib.import_module("included_tasks")
     async with module.app, module.app.worker():
         assert await (await module.one.enqueue()) == 1
+
+
+async def test_a_process_task_that_a_child_would_import_as_a_plain_function_is_refused() -> None:
+    app = Windlass("shop", "memory://")
+    app.task(runs_in="process", name="length")(textwrap.dedent)
+    with pytest.raises(ConfigError, match="textwrap:dedent, and finds the plain function there"):
+        async with app.worker():
+            pass

@@ -13,7 +13,8 @@ from windlass.core.ids import check_name
 from windlass.errors import ConfigError
 from windlass.settings import WorkerOptions
 from windlass.store.base import Declared
-from windlass.worker.functions import function_path
+from windlass.task import Task
+from windlass.worker.functions import function_path, load_object
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -63,7 +64,17 @@ def check_tasks(app: Windlass) -> None:
         )
     for task in app.tasks.values():
         if task.runs_in == "process":
-            function_path(task.fn)  # a task that no child could import is found now and not with its first job
+            check_importable(task)
+
+
+def check_importable(task: Task[Any, Any]) -> None:
+    """A task that no child could import is found now and not with its first job."""
+    path = function_path(task.fn)
+    if not isinstance(load_object(path), Task):
+        raise ConfigError(
+            f"task {task.name} cannot run in a process: a child imports it as {path}, and finds the plain function "
+            "there. Declare it where it is defined, with @app.task(runs_in='process')"
+        )
 
 
 def default_queues(app: Windlass) -> list[str]:
