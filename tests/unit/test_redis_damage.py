@@ -381,6 +381,22 @@ async def test_a_lost_worker_row_does_not_stop_the_store(bench: RedisBench) -> N
     assert await bench.state("a") in (State.READY, State.CANCELLED)
 
 
+async def test_skills_that_cannot_be_read_harm_their_worker_alone_and_until_its_next_beat(bench: RedisBench) -> None:
+    broken, sound = await bench.worker("w1"), await bench.worker("w2")
+    assert await broken.ids() + await sound.ids() == []
+    bench.keys("HSET", "worker:w1", "skills", GARBAGE, "mark", "unheard of")
+    await bench.add("a", "b")
+    await sound.mail.woken()
+    assert await broken.ids() == []
+    assert await sound.ids(1) == ["a"]
+    await bench.passes(5_000, broken, sound)
+    assert await broken.ids() == ["b"]
+    bench.keys("HSET", "worker:w1", "skills", GARBAGE, "mark", "unheard of")
+    await bench.passes(20_000, sound)
+    assert [info.presence.id for info in await bench.store.workers()] == ["w2"]
+    assert (await bench.job("b")).crashes == 1
+
+
 async def test_an_event_that_cannot_be_read_is_passed_over(bench: RedisBench) -> None:
     await bench.add("a")
     last = await bench.newest()

@@ -110,7 +110,7 @@ local function next_check(t)
         local queue, task, version = string.match(group, '^(.-)\n(.-)\n(.*)$')
         local id = call('ZRANGE', t.p .. 'aside:' .. group, 0, 0)[1]
         if id and not is_declared(t, queue, task, tonumber(version)) then
-            local h, declared = row(t, id), tonumber(call('HGET', t.p .. 'asides', group))
+            local h, declared = row(t, id), tonumber(call('HGET', t.p .. 'asides', group)) or 0
             consider(h and max(h[ASIDE_AT], declared) + t.settings.unknown_after or t.now)
         end
     end

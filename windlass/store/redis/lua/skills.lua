@@ -7,12 +7,16 @@
 -- idle:<queue>  sorted set of those that got less than they wanted from this queue
 local skills_seen, skills_known = {}, 0
 
+-- Of a worker whose row was lost, for instance to an eviction, or cannot be read: until its next beat it serves nothing.
+local NO_SKILLS = { queues = {}, tasks = {}, open = {} }
+
 -- What a worker listens to and declares, decoded once for all workers that say the same. `mark` names the content.
 --   packed   [[queue, …], {task: [max_crashes, version, …]}, {queue: max_crashes}]
 local function skills_of(t, worker, mark)
     local found = skills_seen[mark]
     if not found then
-        local s = cmsgpack.unpack(call('HGET', t.p .. 'worker:' .. worker, 'skills'))
+        local fine, s = pcall(cmsgpack.unpack, call('HGET', t.p .. 'worker:' .. worker, 'skills'))
+        if not fine or type(s) ~= 'table' or #s ~= 3 then return NO_SKILLS end
         found = { queues = s[1], tasks = {}, open = s[3] }
         for task, said in pairs(s[2]) do
             local versions = { max_crashes = said[1] }
@@ -44,9 +48,6 @@ local function lowered_crashes(skills, h)
     local most = (said and said.max_crashes) or skills.open[h[QUEUE]] or 0
     return most > 0 and min(h[MAX_CRASHES], most) or h[MAX_CRASHES]
 end
-
--- Of a worker whose row was lost, for instance to an eviction.
-local NO_SKILLS = { queues = {}, tasks = {}, open = {} }
 
 local function worker_skills(t, worker)
     local mark = call('HGET', t.p .. 'worker:' .. worker, 'mark')

@@ -36,7 +36,7 @@ local function reap(t, limit, reply)
 end
 
 local function park_group(t, group, queue, task, version, limit)
-    local parked, declared = 0, tonumber(call('HGET', t.p .. 'asides', group))
+    local parked, declared = 0, tonumber(call('HGET', t.p .. 'asides', group)) or 0
     for _, id in ipairs(call('ZRANGE', t.p .. 'aside:' .. group, 0, CHUNK - 1)) do
         local h = row(t, id)
         local since = h and max(h[ASIDE_AT], declared)

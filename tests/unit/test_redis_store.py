@@ -1,0 +1,93 @@
+"""Small promises of the Redis engine that no other file has a place for."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.servers.redis import RedisServer
+from tests.unit.redis_store_kit import RedisBench, redis_bench
+from windlass.core.job import Fence
+from windlass.core.keep import Keep
+from windlass.core.lifecycle import Outcome
+from windlass.store.base import Action
+from windlass.testing.conformance.bench import move
+from windlass.testing.conformance.outcomes import DEAD, DONE, RETRY_LATER, RETRY_NOW
+
+
+@pytest.fixture
+async def bench(redis7: RedisServer) -> AsyncIterator[RedisBench]:
+    async with redis_bench(redis7) as bench:
+        yield bench
+
+
+@pytest.mark.parametrize("first", [DONE, DEAD, RETRY_LATER, RETRY_NOW])
+@pytest.mark.parametrize("second", [DONE, DEAD, RETRY_LATER, RETRY_NOW])
+async def test_only_the_first_of_two_moves_of_one_job_in_one_exchange_counts(
+    bench: RedisBench, first: Outcome, second: Outcome
+) -> None:
+    await bench.add("a")
+    hand = await bench.worker()
+    claim = await hand.take("a")
+    reply = await hand.exchange([move(claim, first), move(claim, second)])
+    assert reply.refused == ["a"]
+    state = move(claim, first).to
+    assert await bench.counts() == {str(state): 1}
+    assert (await bench.job("a")).state is state
+    indexed = sum(
+        bench.keys("ZCARD", name) for name in bench.keys.all() if name.startswith(("ready:", "due", "bucket:", "solo:"))
+    )
+    assert indexed == 1
+
+
+async def test_a_fence_is_compared_in_each_of_its_parts_also_for_a_job_that_has_a_head(bench: RedisBench) -> None:
+    await bench.add("a", max_crashes=5)
+    await bench.crash("a")
+    hand = await bench.worker()
+    claim = await hand.take("a")
+    run, epoch, seq = claim.fence
+    for forged in (Fence(run + 1, epoch, seq), Fence(run, epoch - 1, seq), Fence(run, epoch, seq + 1)):
+        for outcome in (DONE, RETRY_LATER):
+            assert (await hand.exchange([move(claim, outcome, fence=forged)])).refused == ["a"]
+            assert not await hand.note(claim, "line", fence=forged)
+    assert not (await hand.exchange([move(claim, DONE)])).refused
+
+
+async def test_a_job_that_got_a_head_while_it_ran_is_settled_by_its_head_alone(bench: RedisBench) -> None:
+    """A cancel, a log line: from then on the stamp would tell an old story."""
+    await bench.add("a", "b")
+    hand = await bench.worker()
+    claims = await hand.claim()
+    assert all(bench.keys("HSTRLEN", "held:w1", id) for id in "ab")
+    await bench.change(Action.CANCEL, "a", reason="enough")
+    await hand.note(claims[1], "line")
+    assert not any(bench.keys("HSTRLEN", "held:w1", id) for id in "ab")
+    await hand.exchange([move(claim, RETRY_NOW) for claim in claims])
+    assert await bench.counts() == {"cancelled": 1, "ready": 1}
+    assert [line.text for line in await bench.store.logs("b")] == ["line"]
+    assert (await bench.job("a")).reason == "enough"
+
+
+async def test_what_is_young_is_not_looked_at_again_before_it_can_be_old(redis7: RedisServer) -> None:
+    """And not a moment later than that."""
+    async with redis_bench(redis7, keep=Keep(age=60)) as bench:
+        hand = await bench.worker()
+        for n in range(3):
+            await bench.add(f"j{n}")
+            await hand.finish(await hand.take())
+        costs = []
+        for n in range(3, 5):
+            await bench.add(f"j{n}")
+            claim = await hand.take()
+            with bench.counted() as calls:
+                await hand.finish(claim)
+            costs.append(calls.get("zrange", 0) + calls.get("hget", 0))
+        assert costs[0] == costs[1]
+        with bench.counted() as calls:
+            await bench.store.sweep()
+        assert calls["hget"] == 1  # the numbers, and no record
+        await bench.passes(55_000, hand)
+        assert await bench.counts() == {"succeeded": 5}
+        await bench.passes(5_000, hand)
+        assert await bench.counts() == {}
