@@ -287,6 +287,21 @@ async def test_pages_by_time_cost_the_same_with_any_backlog(bench: RedisBench) -
     assert costs[1] < costs[0] + 100
 
 
+async def test_running_jobs_are_not_looked_for_with_every_worker_one_by_one(bench: RedisBench) -> None:
+    await fill(bench, 400)
+    for n in range(40):
+        await (await bench.worker(f"w{n}")).claim(9)
+    ids = [f"j{n}" for n in range(400)]
+    expected = [State.RUNNING] * 360 + [State.READY] * 40
+    with bench.counted() as calls:
+        assert await bench.states(*ids) == expected
+        assert len(await bench.everything(states=(State.RUNNING,), limit=MAX_BATCH)) == 360
+        assert len(await bench.everything(limit=MAX_BATCH)) == 400
+        assert (await bench.store.watch("client", ids)).missing == []
+        assert len((await bench.change(Action.CANCEL, *ids)).changed) == 400
+    assert sum(calls.values()) < 10_000
+
+
 # ---- large and odd values ----------------------------------------------------------------------------------------
 
 ODD = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from windlass.core.job import Fence
 from windlass.core.keep import Keep
 from windlass.core.lifecycle import Outcome
 from windlass.store.base import Action
+from windlass.store.redis import library
 from windlass.testing.conformance.bench import move
 from windlass.testing.conformance.outcomes import DEAD, DONE, RETRY_LATER, RETRY_NOW
 
@@ -91,3 +93,11 @@ async def test_what_is_young_is_not_looked_at_again_before_it_can_be_old(redis7:
         assert await bench.counts() == {"succeeded": 5}
         await bench.passes(5_000, hand)
         assert await bench.counts() == {}
+
+
+def test_a_process_calls_the_functions_it_was_started_with(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An upgrade of the package under a running process changes the files, not what is loaded already."""
+    monkeypatch.setattr(library, "files", lambda _: tmp_path)
+    made, names = library.build()
+    assert b"register(" in made.code
+    assert names["insert"].startswith(made.name.encode())

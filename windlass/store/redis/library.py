@@ -6,6 +6,7 @@ server at the same time, each with its own.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Sequence
 from importlib.resources import files
@@ -25,6 +26,7 @@ FUNCTIONS = (
 )  # fmt: skip
 
 
+@functools.cache
 def build() -> tuple[Library, dict[str, bytes]]:
     """The library, and by what name each function is called."""
     folder = files("windlass.store.redis") / "lua"
@@ -51,3 +53,6 @@ def errors() -> str:
         "corrupt": lifecycle.corrupt_error(),
     }
     return "{ " + ", ".join(f"{name} = [==[{error.decode()}]==]" for name, error in made.items()) + " }"
+
+
+build()  # read along with the Python that goes with it: the files may belong to a newer version by the first call

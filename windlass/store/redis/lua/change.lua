@@ -94,7 +94,7 @@ local function change(keys, args)
     local filter = args[7] ~= '' and cmsgpack.unpack(args[7])
     local changed, skipped, why, ids = {}, {}, {}, {}
     for i = 8, #args do ids[#ids + 1] = args[i] end
-    load(t, ids)
+    load_all(t, ids)
     if action == 'edit' then put_aside_damaged(t, ids) end
     for _, id in ipairs(ids) do
         local h = row(t, id)

@@ -21,7 +21,7 @@ end
 local function get(keys, args)
     local t, list, ids = begin(keys, args, true), {}, {}
     for i = 3, #args do ids[#ids + 1] = args[i] end
-    load(t, ids)
+    load_all(t, ids)
     for _, id in ipairs(ids) do add_record(t, list, id, row(t, id)) end
     return list
 end
@@ -82,7 +82,7 @@ end
 
 local function sorted(t, ids, after, newest, keep)
     local found, seen = {}, {}
-    load(t, ids)
+    load_all(t, ids)
     for _, id in ipairs(ids) do
         local h = row(t, id)
         if h and not seen[id] and beyond(h[N], after, newest) and (not keep or keep(h)) then

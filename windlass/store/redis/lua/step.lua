@@ -140,6 +140,33 @@ local function load(t, ids)
     end
 end
 
+-- Reads the rows of many jobs that may have no heads. One at a time, each of those that run would be looked for with every worker.
+local function load_all(t, ids)
+    load(t, ids)
+    local bare, waiting, running = {}, {}, {}
+    for _, id in ipairs(ids) do
+        if t.rows[id] == nil then bare[#bare + 1] = id end
+    end
+    for i, raw in ipairs(call_many('HMGET', t.p .. 'jobs', bare)) do
+        local h = fresh_head(raw, 0)
+        t.rows[bare[i]] = h or false
+        if h then
+            waiting[h[QUEUE]] = waiting[h[QUEUE]] or {}
+            table.insert(waiting[h[QUEUE]], bare[i])
+        end
+    end
+    for queue, members in pairs(waiting) do
+        for i, rank in ipairs(call_many('ZMSCORE', t.p .. 'ready:' .. queue, members)) do
+            if rank then t.rows[members[i]][RANK] = tonumber(rank) else running[#running + 1] = members[i] end
+        end
+    end
+    for _, worker in ipairs(#running > 0 and call('ZRANGE', t.p .. 'workers', 0, -1) or running) do
+        for i, stamp in ipairs(call_many('HMGET', t.p .. 'held:' .. worker, running)) do
+            if stamp and stamp ~= '' then t.rows[running[i]], t.stamped[running[i]] = head_of_stamp(stamp, worker) or false, worker end
+        end
+    end
+end
+
 -- The rows of what a worker holds, from their stamps or their heads; answers the ids. `limit`: no more than these.
 local load_held
 do

@@ -7,7 +7,7 @@ local function watch(keys, args)
     local finished, missing, ids = {}, {}, {}
     local mine = t.p .. 'watching:' .. client
     for i = 4, #args do ids[#ids + 1] = args[i] end
-    load(t, ids)
+    load_all(t, ids)
     for _, id in ipairs(ids) do
         local h = id ~= '*' and row(t, id)
         if id == '*' then
