@@ -124,7 +124,7 @@ class Sender:
         try:
             return await self._store.insert(jobs)
         except StoreUnavailable as error:
-            log.warning("an enqueue failed, sending it again: %s", error)
+            log.info("an enqueue failed, sending it again: %s", error)
             await asyncio.sleep(RESEND_SECONDS)
             return await self._store.insert(jobs)
 

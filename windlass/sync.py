@@ -30,7 +30,7 @@ def insert_here(store: Direct, jobs: Sequence[NewJob]) -> list[Answer]:
     try:
         return store.insert_here(jobs)
     except StoreUnavailable as error:
-        log.warning("an enqueue failed, sending it again: %s", error)
+        log.info("an enqueue failed, sending it again: %s", error)
         time.sleep(RESEND_SECONDS)
         return store.insert_here(jobs)
 

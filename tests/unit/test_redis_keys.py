@@ -1,4 +1,4 @@
-"""What must hold for the keys as a whole: they are of one format, and a cluster that moves them finds no step half done."""
+"""What must hold for the keys as a whole: one format, and no step half done where a cluster moves them."""
 
 from __future__ import annotations
 

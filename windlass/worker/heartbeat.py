@@ -87,6 +87,8 @@ class Heartbeat:
             await store.open()
             await self._beat_once(store)
         except BaseException as error:
+            with contextlib.suppress(StoreError):  # the first error is the one to tell of
+                await store.close()
             self._started.set_exception(error)
             return
         self._started.set_result(None)
