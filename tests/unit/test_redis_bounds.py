@@ -111,8 +111,10 @@ async def test_a_worker_with_many_claims_signs_off(bench: RedisBench) -> None:
 
 
 async def test_a_worker_that_died_while_it_signed_off_is_not_charged_for_the_rest(bench: RedisBench) -> None:
-    await hold(bench, "w1", 1_500)
+    hand = await hold(bench, "w1", 1_500)
     assert await bench.store._call("leave", "w1", 0) == 1
+    assert (await hand.beat()).gone  # also while its lease would still hold
+    assert (await hand.exchange(want=1)).gone
     await bench.store.sweep()
     assert await bench.counts() == {"ready": 1_500}
     assert {job.crashes for job in await bench.everything()} == {0}
@@ -124,6 +126,7 @@ async def test_a_beat_that_lets_go_of_many_claims(bench: RedisBench) -> None:
     with bench.counted() as calls:
         await hand.beat()
     assert sum(calls.values()) < MOST
+    assert await bench.counts() == {"ready": 1_000, "running": 500}
     await hand.beat()
     assert await bench.counts() == {"ready": 1_500}
 

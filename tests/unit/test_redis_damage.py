@@ -397,6 +397,25 @@ async def test_skills_that_cannot_be_read_harm_their_worker_alone_and_until_its_
     assert (await bench.job("b")).crashes == 1
 
 
+async def test_no_number_is_given_twice_when_the_numbers_are_lost(bench: RedisBench) -> None:
+    hand = await bench.worker()
+    for n in range(3):
+        await bench.add(*(f"{n}-{m}" for m in range(6)))
+        await hand.finish(*await hand.claim(3))
+    before = await bench.newest()
+    waiting = [job.id for job in await bench.everything(states=(State.READY,), oldest_first=True)]
+    bench.keys("DEL", "meta")
+    assert await bench.add("late") != []
+    assert await bench.newest() > before
+    listed = [job.id for job in await bench.everything(oldest_first=True)]
+    assert len(listed) == len(set(listed)) == 19
+    assert listed[-1] == "late"
+    assert await hand.ids(20) == [*waiting, "late"]
+    await hand.finish(*hand.held.values())
+    await bench.store.sweep()
+    assert await bench.counts() == {"succeeded": 19}
+
+
 async def test_an_event_that_cannot_be_read_is_passed_over(bench: RedisBench) -> None:
     await bench.add("a")
     last = await bench.newest()

@@ -42,8 +42,15 @@ end
 -- The last instant, what is added to the server's clock, the shortest lease, and how many jobs, ranks and events there were.
 -- In one field: they are read and written by every step. Before them stands the format that all keys of the app are in.
 local FORMAT = 1
-local function read_numbers(packed)
-    if not packed then return 0, 0, 0, 0, 0, 0 end
+local function read_numbers(p)
+    local packed = call('HGET', p .. 'meta', 'numbers')
+    if not packed then
+        -- Nothing was ever written, or the key was lost, for instance to an eviction: then no number may be given a second time.
+        -- There are fewer ranks than jobs and ten for each event.
+        local chunk, event = call('ZRANGE', p .. 'chunks', '-1', '-1')[1], call('XREVRANGE', p .. 'events', '+', '-', 'COUNT', '1')[1]
+        local n, seen = chunk and (tonumber(chunk) + 1) * 1000 or 0, event and tonumber(string.match(event[1], '^%d+')) or 0
+        return 0, 0, 0, n, n + 10 * seen, seen
+    end
     local found, last, shift, short, n, rank, seen = struct.unpack('>BI6I6I6I6I6I6', packed)
     if found ~= FORMAT then
         error({ err = 'WINDLASS the keys are in format ' .. found .. ', and this version of Windlass reads format ' .. FORMAT })
@@ -81,7 +88,7 @@ end
 -- args[1]: settings. args[2]: the instant, or '' for the server's own clock.
 local function begin(keys, args, reading)
     borrow()
-    local last, shift, short, n, rank, seen = read_numbers(call('HGET', keys[1], 'numbers'))
+    local last, shift, short, n, rank, seen = read_numbers(sub(keys[1], 1, -5))
     -- While a slot moves, a cluster refuses every key that is not there, in the midst of a step that has written already. Asking
     -- for one that never is there lets such a step fail before it begins.
     if settings_of(args[1]).cluster and not reading then call('EXISTS', sub(keys[1], 1, -5) .. 'never') end
