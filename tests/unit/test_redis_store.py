@@ -12,7 +12,7 @@ from tests.unit.redis_store_kit import RedisBench, redis_bench
 from windlass.core.job import Fence
 from windlass.core.keep import Keep
 from windlass.core.lifecycle import Outcome
-from windlass.store.base import Action
+from windlass.store.base import Action, Want
 from windlass.store.redis import library
 from windlass.testing.conformance.bench import move
 from windlass.testing.conformance.outcomes import DEAD, DONE, RETRY_LATER, RETRY_NOW
@@ -101,3 +101,27 @@ def test_a_process_calls_the_functions_it_was_started_with(monkeypatch: pytest.M
     made, names = library.build()
     assert b"register(" in made.code
     assert names["insert"].startswith(made.name.encode())
+
+
+async def test_a_jump_extends_leases_once_also_if_the_step_that_saw_it_went_no_further(bench: RedisBench) -> None:
+    hand = await bench.worker()
+    ends = int(bench.keys("HGET", "worker:w1", "until"))
+    bench.clock.advance(60_000)
+    for seq in (1, 2, 3):
+        assert (await bench.store.exchange("never heard of", seq, [], Want([], 0))).gone
+    assert int(bench.keys("HGET", "worker:w1", "until")) == ends + 60_000
+    assert float(bench.keys("ZSCORE", "leases", "w1")) == ends + 60_000
+    assert not (await hand.beat()).gone
+
+
+async def test_a_jump_does_not_bring_back_who_was_dead_before_it(bench: RedisBench) -> None:
+    silent, alive = await bench.worker("silent"), await bench.worker("alive")
+    await bench.add("a")
+    await silent.take("a")
+    for _ in range(4):  # nobody sweeps meanwhile
+        bench.clock.advance(4_000)
+        await alive.beat()
+    bench.clock.advance(60_000)
+    reply = await bench.store.sweep()
+    assert (reply.dead_workers, reply.recovered) == (["silent"], 1)
+    assert not (await alive.beat()).gone
