@@ -125,3 +125,13 @@ async def test_a_jump_does_not_bring_back_who_was_dead_before_it(bench: RedisBen
     reply = await bench.store.sweep()
     assert (reply.dead_workers, reply.recovered) == (["silent"], 1)
     assert not (await alive.beat()).gone
+
+
+async def test_a_jump_extends_the_leases_it_is_long_for_and_no_others(bench: RedisBench) -> None:
+    await bench.worker("short", lease=15_000)
+    await bench.worker("long", lease=60_000)
+    ends = {id: int(bench.keys("HGET", f"worker:{id}", "until")) for id in ("short", "long")}
+    bench.clock.advance(10_000)
+    await bench.add("a")
+    moved = {id: int(bench.keys("HGET", f"worker:{id}", "until")) - ends[id] for id in ends}
+    assert moved == {"short": 10_000, "long": 0}
