@@ -241,6 +241,7 @@ class Side:
         await self.store.open()
         self.bench = Bench(self.again, self.store, self.clock, SETTINGS)
         self.client = await self.bench.client()
+        await self.store.sweep()  # both have seen the time: an engine that was never written to need not know it
 
     async def again(self, *, settings: StoreSettings = SETTINGS, clock: Any) -> Store:
         raise NotImplementedError("one connection per side")

@@ -5,6 +5,12 @@ local function expire_due(t, limit)
     local expired = 0
     local ids = call('ZRANGEBYSCORE', t.p .. 'expiring', '-inf', t.now, 'LIMIT', 0, limit)
     load(t, ids)
+    -- Of those that end at one instant, the one that came in first counts as the older. What cannot be read comes before all.
+    table.sort(ids, function(a, b)
+        local x, y = row(t, a), row(t, b)
+        if not x or not y then return not x and (y ~= nil or a < b) end
+        return x[EXPIRES] < y[EXPIRES] or (x[EXPIRES] == y[EXPIRES] and x[N] < y[N])
+    end)
     for _, id in ipairs(ids) do
         local h = row(t, id)
         rem(t, 'expiring', id)
