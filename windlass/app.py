@@ -35,6 +35,7 @@ from windlass.queue import Handler, Queue
 from windlass.settings import AppOptions, WorkerOptions, parse_settings
 from windlass.store import make_store
 from windlass.store.base import Answer, Direct, QueueInfo, Store, WorkerInfo
+from windlass.store.forks import lineage
 from windlass.sync import SyncApp
 from windlass.task import AsyncTask, SyncTask, Task, TaskDecorator
 
@@ -71,7 +72,7 @@ class Windlass:
         self.start_hooks: list[Hook] = []
         self.stop_hooks: list[Hook] = []
         self.lost_sends = 0
-        self._sender_pid = 0
+        self._sender_lineage = -1
         self.portal = portal
         self.sync = SyncApp(self)
         self.dead = DeadLetters(self)
@@ -181,9 +182,9 @@ class Windlass:
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
-            if self._sender_pid != os.getpid():
+            if self._sender_lineage != lineage.number:
                 # Only the first call waits, for the connection: a script that ends now could not open it any more.
-                self._sender_pid = os.getpid()
+                self._sender_lineage = lineage.number
                 with contextlib.suppress(WindlassError):  # the call below meets the same error and counts it
                     self.portal.call(self.client)
             self.portal.submit(lambda: self._send(drafts))
@@ -274,13 +275,13 @@ class Windlass:
 
     def _open_client(self) -> Client | None:
         client = self._clients.get(id(asyncio.get_running_loop()))
-        return client if client is not None and client.opened and client.pid == os.getpid() else None
+        return client if client is not None and client.opened and client.lineage == lineage.number else None
 
     async def client(self) -> Client:
         """This loop's client, opened. A client inherited over a fork is abandoned, not closed."""
         key = id(asyncio.get_running_loop())
         client = self._clients.get(key)
-        if client is None or client.pid != os.getpid() or client.loop is not asyncio.get_running_loop():
+        if client is None or client.lineage != lineage.number or client.loop is not asyncio.get_running_loop():
             client = self._clients[key] = Client(self.new_store(), f"client-{new_id()}")
             client.source = f"{self.name}@{socket.gethostname()}:{os.getpid()}"
             client.plain_meta = Meta(client.source).encode()
@@ -293,7 +294,7 @@ class Windlass:
     def client_for_threads(self) -> Client | None:
         """The portal's client, if threads may call its store directly: it is open, and there is no middleware."""
         client = self._thread_client
-        if client is None or client.pid != os.getpid() or not client.opened or self._enqueue_layers:
+        if client is None or client.lineage != lineage.number or not client.opened or self._enqueue_layers:
             return None
         return client
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from windlass.core.job import Finished, NewJob
 from windlass.errors import StoreError, StoreUnavailable
 from windlass.store.base import MAX_BATCH, Answer, Store
+from windlass.store.forks import lineage
 
 log = logging.getLogger("windlass.client")
 
@@ -31,7 +31,7 @@ class Client:
     """Made once per app and loop. ``name`` is where results are pushed to."""
 
     def __init__(self, store: Store, name: str) -> None:
-        self.store, self.name, self.pid = store, name, os.getpid()
+        self.store, self.name, self.lineage = store, name, lineage.number
         self.loop = asyncio.get_running_loop()
         self.sender = Sender(store)
         self.waiter = Waiter(store, name)

@@ -7,9 +7,10 @@ forked child ever uses its parent's. It does not listen.
 
 from __future__ import annotations
 
-import os
 import socket
 import ssl
+import struct
+import sys
 import threading
 import time
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 import hiredis
 
 from windlass.errors import StoreClosed, StoreUnavailable
+from windlass.store.forks import lineage
 from windlass.store.redis import faults
 from windlass.store.redis.commands import MISSING, Calls, Library, Reply, Request, Word, pack
 from windlass.store.redis.place import Address, Place
@@ -46,16 +48,29 @@ class BlockingStream:
                 self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if tls is not None:
                 self._sock = tls.wrap_socket(self._sock, server_hostname=address.host)
+            self._bound(seconds)
         except BaseException:
             self._sock.close()
             raise
+
+    def _bound(self, seconds: float) -> None:
+        """How long one send or receive may take. The system is told where it can be: Python's own timeout asks it
+        twice for each."""
+        self._seconds = seconds
+        if sys.platform == "linux" and not isinstance(self._sock, ssl.SSLSocket):
+            self._sock.settimeout(None)
+            whole = int(seconds)
+            packed = struct.pack("@ll", whole, int((seconds - whole) * 1_000_000))
+            for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+                self._sock.setsockopt(socket.SOL_SOCKET, option, packed)
+        else:
+            self._sock.settimeout(seconds)
 
     def ask(self, request: Request, seconds: float) -> list[Reply]:
         """Send a request and wait for its replies, no longer than that."""
         until = time.monotonic() + seconds
         if seconds != self._seconds:
-            self._sock.settimeout(seconds)
-            self._seconds = seconds
+            self._bound(seconds)
         try:
             self._sock.sendall(request.packed)
             replies: list[Reply] = []
@@ -69,6 +84,8 @@ class BlockingStream:
                 while (reply := self._reader.gets()) is not MISSING:
                     if type(reply) is not hiredis.PushNotification:  # nothing we asked for
                         replies.append(reply)
+        except BlockingIOError as error:  # the system's word for late
+            raise TimeoutError from error
         except (ssl.SSLError, hiredis.ProtocolError) as error:
             raise ConnectionResetError(str(error)) from error
         return replies
@@ -100,7 +117,7 @@ class BlockingLink:
         self._route = Route(place)
         self._remedy = Remedy(place, self._route, self._calls.load)
         self._tls = client_context(place.tls) if place.tls else None
-        self._seats = {os.getpid(): Seat()}
+        self._seats = {lineage.number: Seat()}
         self._closed = False
 
     def open(self) -> None:
@@ -147,13 +164,13 @@ class BlockingLink:
 
     def _seat(self) -> Seat:
         """This process's own: a child that forked has a new one, whatever its parent's threads were doing."""
-        pid = os.getpid()
-        seat = self._seats.get(pid)
+        mine = lineage.number
+        seat = self._seats.get(mine)
         if seat is None:
             fresh = Seat()
-            seat = self._seats.setdefault(pid, fresh)  # one step: threads of the child may race for it
+            seat = self._seats.setdefault(mine, fresh)  # one step: threads of the child may race for it
             if seat is fresh:
-                for other in [other for other in self._seats if other != pid]:
+                for other in [other for other in self._seats if other != mine]:
                     self._seats.pop(other).drop()
         return seat
 
