@@ -28,11 +28,11 @@ local function beat(keys, args)
         if call('HGET', key, 'idle') == '1' then no_longer_idle(t, worker, before) end
     end
     call('HSET', key, 'lease', lease, 'until', t.now + lease, 'beat', t.now, 'mark', mark, 'skills', args[7], 'presence', args[8])
-    call('ZADD', t.p .. 'leases', t.now + lease, worker)
+    call('ZADD', t.k.leases, t.now + lease, worker)
     if not known[1] then
         local n = call('HINCRBY', t.meta, 'workers', 1)
         call('HSET', key, 'n', n, 'seq', 0, 'dead', 0, 'idle', 0, 'reserved', '', 'alone', '', 'asked', 0, 'refused', '')
-        call('ZADD', t.p .. 'workers', n, worker)
+        call('ZADD', t.k.workers, n, worker)
         news(t, 'worker_up', worker, '', '', '')
     end
     if tonumber(known[4] or 0) ~= lease then shortest_lease(t) end
@@ -80,7 +80,7 @@ local function note(keys, args)
             refused[#refused + 1] = id
         else
             if progress then
-                call('HSET', t.p .. 'progress', id, progress)
+                call('HSET', t.k.progress, id, progress)
                 job_news(t, 'progress', worker, id, h, progress)
             end
             for i = 1, #lines, 2 do

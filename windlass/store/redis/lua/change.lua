@@ -26,7 +26,7 @@ end
 
 function ACTIONS.retry(t, id, h)
     unfile(t, id, h)
-    call('HDEL', t.p .. 'progress', id)
+    call('HDEL', t.k.progress, id)
     h[RUN], h[ATTEMPT], h[CRASHES], h[SNOOZES], h[FINISHED], h[EXPIRES] = h[RUN] + 1, 0, 0, 0, 0, 0
     h[RESULT], h[ERROR], h[REASON], h[FINGERPRINT] = false, false, '', ''
     make_ready(t, id, h)
@@ -64,10 +64,10 @@ function ACTIONS.reprioritise(t, id, h, priority)
 end
 
 function ACTIONS.edit(t, id, _, payload)
-    local raw = call('HGET', t.p .. 'jobs', id)
+    local raw = call('HGET', t.k.jobs, id)
     local from = read_body(raw)
     local _, meta = payload_of(raw, from)
-    call('HSET', t.p .. 'jobs', id, sub(raw, 1, from) .. binary(payload) .. meta)
+    call('HSET', t.k.jobs, id, sub(raw, 1, from) .. binary(payload) .. meta)
 end
 
 function ACTIONS.delete(t, id, h)
@@ -79,11 +79,11 @@ function ACTIONS.delete(t, id, h)
     erase(t, { id })
 end
 
-local function exists(t, id) return call('HEXISTS', t.p .. 'jobs', id) + call('HEXISTS', t.p .. 'heads', id) > 0 end
+local function exists(t, id) return call('HEXISTS', t.k.jobs, id) + call('HEXISTS', t.k.heads, id) > 0 end
 
 -- For an edit, the one action that needs a body: a head alone is not enough.
 local function put_aside_damaged(t, ids)
-    local bodies = call_many('HMGET', t.p .. 'jobs', ids)
+    local bodies = call_many('HMGET', t.k.jobs, ids)
     for i, id in ipairs(ids) do
         if row(t, id) and not read_body(bodies[i]) then quarantine(t, id) end
     end

@@ -5,7 +5,7 @@ local function new_claiming(t, w, seq, total)
     return {
         t = t, w = w, seq = seq, total = total, granted = 0, turned_away = 0, held = {}, parts = {}, started = {},
         -- What all jobs have in common that are claimed as they came in.
-        stamp = struct.pack('>I6I6', t.now, seq), claim = pack(1, 1, seq, 0, 0, 0) .. '\207\0\0',
+        stamp = struct.pack('>I6I6', t.now, seq), claim = '\1\1\207' .. struct.pack('>I8', seq) .. '\0\0\0\207\0\0',
     }
 end
 
@@ -44,7 +44,7 @@ local function set_aside(t, id, h)
     h[HOLD], h[ASIDE_AT] = ASIDE, t.now
     local group = aside_group(h[QUEUE], h[TASK], h[VERSION])
     add(t, 'aside:' .. group, h[RANK], id)
-    call('HSETNX', t.p .. 'asides', group, 0)
+    call('HSETNX', t.k.asides, group, 0)
     touch(t, id)
     -- Those who are idle are asked once if none of them declares it, not once for each of a thousand jobs.
     if not t.unheard[group] then
@@ -61,8 +61,8 @@ end
 -- Offers jobs that are in no index any more, in their order: each is granted, ends, or is set aside.
 local function offer(c, queue, ids, ranks)
     local t, skills = c.t, c.w.skills
-    local before, bodies = c.granted, call_many('HMGET', t.p .. 'jobs', ids)
-    local heads = call_many('HMGET', t.p .. 'heads', ids)
+    local before, bodies = c.granted, call_many('HMGET', t.k.jobs, ids)
+    local heads = call_many('HMGET', t.k.heads, ids)
     for i, id in ipairs(ids) do
         local raw = bodies[i]
         local from, task, version, came_to = read_body(raw)
@@ -156,7 +156,7 @@ end
 -- ---- jobs that run alone
 
 local function reserved_elsewhere(t, me, id)
-    for _, worker in ipairs(call('ZRANGE', t.p .. 'workers', 0, -1)) do
+    for _, worker in ipairs(call('ZRANGE', t.k.workers, 0, -1)) do
         if worker ~= me then
             local w = call('HMGET', t.p .. 'worker:' .. worker, 'reserved', 'dead', 'until')
             if w[1] == id and w[3] and w[2] ~= '1' and tonumber(w[3]) > t.now then return true end
@@ -205,7 +205,7 @@ local function claim_solo(c, want)
     if busy then return true end
     if c.total <= 0 then return nil end
     call('ZREM', t.p .. 'solo:' .. h[QUEUE], id)
-    local raw = call('HGET', t.p .. 'jobs', id)
+    local raw = call('HGET', t.k.jobs, id)
     local from = read_body(raw)
     if not from then
         quarantine(t, id, h[QUEUE], READY)
@@ -225,7 +225,7 @@ local function claim(c, want)
         if call('HEXISTS', t.p .. 'held:' .. w.id, w.alone) == 1 then return true end
         w.alone = ''
     end
-    local special = { t.p .. 'asides' }
+    local special = { t.k.asides }
     for _, queue in ipairs(w.skills.queues) do special[#special + 1] = t.p .. 'solo:' .. queue end
     special = call('EXISTS', unpack(special)) > 0
     if special then

@@ -129,14 +129,15 @@ local function settle(t, w, plain, others, args)
         count(t, queue, RUNNING, -jobs)
         count(t, queue, SUCCEEDED, jobs)
     end
-    call_many('HSET', t.p .. 'heads', s.heads)
+    call_many('HSET', t.k.heads, s.heads)
     call_many('HDEL', t.p .. 'held:' .. w.id, done)
     return refused
 end
 
 local function exchange_reply(claims, parts, refused, asked, due, gone, drain)
     table.insert(parts, 1, '\150\221' .. struct.pack('>I4', claims))
-    parts[#parts + 1] = list_of(refused) .. list_of(asked) .. pack(due, gone, drain)
+    parts[#parts + 1] = list_of(refused) .. list_of(asked) .. '\211' .. struct.pack('>i8', due)
+        .. (gone and '\195' or '\194') .. (drain and '\195' or '\194')
     return parts
 end
 
@@ -158,7 +159,7 @@ local function regrant(t, w, seq)
     end
     table.sort(found, function(a, b) return a[1] < b[1] end)
     for _, one in ipairs(found) do
-        local raw = call('HGET', t.p .. 'jobs', one[2])
+        local raw = call('HGET', t.k.jobs, one[2])
         local from = read_body(raw)
         -- A damaged one is left out; the worker's next beat gives it back, and the next claim puts it aside.
         if from then parts[#parts + 1] = claim_part(one[2], one[3], raw, from) end

@@ -47,7 +47,7 @@ local function insert(keys, args)
     local extras = cmsgpack.unpack(args[3])
     local ids, answers, bodies, fresh, ready, again = {}, {}, {}, {}, {}, {}
     for i = 4, #args, 2 do ids[#ids + 1] = args[i] end
-    local known = call_many('HMGET', t.p .. 'jobs', ids)
+    local known = call_many('HMGET', t.k.jobs, ids)
     local first = t.n
     local prefix_at = struct.pack('>I6', t.now)
     for i, id in ipairs(ids) do
@@ -81,7 +81,7 @@ local function insert(keys, args)
     if #fresh > 0 then
         local stored = {}
         for i, id in ipairs(fresh) do stored[2 * i - 1], stored[2 * i] = id, bodies[id] end
-        call_many('HSET', t.p .. 'jobs', stored)
+        call_many('HSET', t.k.jobs, stored)
         log_accepted(t, first, fresh)
     end
     commit(t)

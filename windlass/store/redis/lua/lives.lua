@@ -47,16 +47,16 @@ end
 
 -- A worker goes: what it declared counts as unknown from now on, not from when it was set aside.
 local function undeclare(t, skills)
-    for _, group in ipairs(call('HKEYS', t.p .. 'asides')) do
+    for _, group in ipairs(call('HKEYS', t.k.asides)) do
         local queue, task, version = string.match(group, '^(.-)\n(.-)\n(.*)$')
-        if listens(skills, queue) and takes(skills, queue, task, tonumber(version)) then call('HSET', t.p .. 'asides', group, t.now) end
+        if listens(skills, queue) and takes(skills, queue, task, tonumber(version)) then call('HSET', t.k.asides, group, t.now) end
     end
 end
 
 -- The shortest lease tells how long a silence of the whole store may be before it is taken for a jump of time.
 local function shortest_lease(t)
     local short = 0
-    for _, id in ipairs(call('ZRANGE', t.p .. 'workers', 0, -1)) do
+    for _, id in ipairs(call('ZRANGE', t.k.workers, 0, -1)) do
         local lease = tonumber(call('HGET', t.p .. 'worker:' .. id, 'lease') or 0)
         if lease > 0 and (short == 0 or lease < short) then short = lease end
     end
@@ -66,7 +66,7 @@ end
 local function judge_dead(t, worker, skills)
     if skills == NO_SKILLS then return end
     call('HSET', t.p .. 'worker:' .. worker, 'dead', 1)
-    call('ZADD', t.p .. 'leases', 0, worker)
+    call('ZADD', t.k.leases, 0, worker)
     no_longer_idle(t, worker, skills)
 end
 
@@ -79,8 +79,8 @@ local function bury(t, worker, crashed, limit)
     local failed = give_back(t, worker, skills, ids, crashed)
     if call('EXISTS', t.p .. 'held:' .. worker) == 0 then
         call('DEL', t.p .. 'worker:' .. worker, t.p .. 'cancels:' .. worker)
-        call('ZREM', t.p .. 'workers', worker)
-        call('ZREM', t.p .. 'leases', worker)
+        call('ZREM', t.k.workers, worker)
+        call('ZREM', t.k.leases, worker)
         news(t, 'worker_down', worker, '', '', '')
     end
     return #ids, failed
@@ -88,7 +88,7 @@ end
 
 -- Whether a live worker of the queue declares this.
 local function is_declared(t, queue, task, version)
-    for _, id in ipairs(call('ZRANGE', t.p .. 'workers', 0, -1)) do
+    for _, id in ipairs(call('ZRANGE', t.k.workers, 0, -1)) do
         local w = call('HMGET', t.p .. 'worker:' .. id, 'dead', 'until', 'mark')
         if w[2] and w[1] ~= '1' and tonumber(w[2]) > t.now then
             local skills = skills_of(t, id, w[3])
@@ -104,13 +104,13 @@ local function next_check(t)
     local function consider(at)
         if at and (not soonest or at < soonest) then soonest = at end
     end
-    consider(tonumber(call('ZRANGE', t.p .. 'leases', 0, 0, 'WITHSCORES')[2]))
-    consider(tonumber(call('ZRANGE', t.p .. 'expiring', 0, 0, 'WITHSCORES')[2]))
-    for _, group in ipairs(call('HKEYS', t.p .. 'asides')) do
+    consider(tonumber(call('ZRANGE', t.k.leases, 0, 0, 'WITHSCORES')[2]))
+    consider(tonumber(call('ZRANGE', t.k.expiring, 0, 0, 'WITHSCORES')[2]))
+    for _, group in ipairs(call('HKEYS', t.k.asides)) do
         local queue, task, version = string.match(group, '^(.-)\n(.-)\n(.*)$')
         local id = call('ZRANGE', t.p .. 'aside:' .. group, 0, 0)[1]
         if id and not is_declared(t, queue, task, tonumber(version)) then
-            local h, declared = row(t, id), tonumber(call('HGET', t.p .. 'asides', group)) or 0
+            local h, declared = row(t, id), tonumber(call('HGET', t.k.asides, group)) or 0
             consider(h and max(h[ASIDE_AT], declared) + t.settings.unknown_after or t.now)
         end
     end

@@ -107,7 +107,7 @@ local function log_accepted(t, from, ids)
         local last = min(#ids, place + (k + 1) * CHUNK - (from + place - 1) - 1)
         call('RPUSH', t.p .. 'log:' .. k, unpack(ids, place, last))
         local added = last - place + 1
-        if call('HINCRBY', t.p .. 'live', k, added) == added then call('ZADD', t.p .. 'chunks', k, k) end
+        if call('HINCRBY', t.k.live, k, added) == added then call('ZADD', t.k.chunks, k, k) end
         place = last + 1
     end
 end
@@ -121,15 +121,15 @@ do
     -- In which state a record was that cannot be read: by the index it is in, out of which it is taken.
     local function take_out(t, id, queue)
         flush(t)
-        if call('ZREM', t.p .. 'due', id) == 1 then return SCHEDULED end
+        if call('ZREM', t.k.due, id) == 1 then return SCHEDULED end
         if call('ZREM', t.p .. 'ready:' .. queue, id) + call('ZREM', t.p .. 'solo:' .. queue, id) > 0 then return READY end
-        for _, group in ipairs(call('HKEYS', t.p .. 'asides')) do
+        for _, group in ipairs(call('HKEYS', t.k.asides)) do
             if call('ZREM', t.p .. 'aside:' .. group, id) == 1 then return READY end
         end
-        for _, worker in ipairs(call('ZRANGE', t.p .. 'workers', 0, -1)) do
+        for _, worker in ipairs(call('ZRANGE', t.k.workers, 0, -1)) do
             if call('HDEL', t.p .. 'held:' .. worker, id) == 1 then return RUNNING end
         end
-        return call('ZSCORE', t.p .. 'failed', id) and FAILED or SUCCEEDED
+        return call('ZSCORE', t.k.failed, id) and FAILED or SUCCEEDED
     end
 
     -- The number of a job and when it came, as far as it can be believed; a new one otherwise.
@@ -145,25 +145,25 @@ do
     end
 
     function quarantine(t, id, queue, state)
-        local raw, packed = call('HGET', t.p .. 'jobs', id), call('HGET', t.p .. 'heads', id)
+        local raw, packed = call('HGET', t.k.jobs, id), call('HGET', t.k.heads, id)
         local from, task, version, came_to, priority = read_body(raw)
         local h = packed and read_head(packed)
-        call('HSET', t.p .. 'corrupt', id, pack({ t.now, raw or '', packed or '' }))
+        call('HSET', t.k.corrupt, id, pack({ t.now, raw or '', packed or '' }))
         queue = queue or (h and h[QUEUE]) or came_to or ''
         if not is_text(queue) then queue = '' end
         state = state or take_out(t, id, queue)
         rem(t, 'expiring', id)
         if not is_text(id) then  -- nobody could call it by its name
             count(t, queue, state, -1)
-            call('HDEL', t.p .. 'jobs', id)
-            call('HDEL', t.p .. 'heads', id)
+            call('HDEL', t.k.jobs, id)
+            call('HDEL', t.k.heads, id)
             return forget(t, id)
         end
         local n, at = number_of_damaged(t, id, raw, h)
         if not from or not is_text(task) then
             task, version, priority = 'windlass.corrupt', 1, 5
             raw = new_body(n, at, pack(task, version, queue, priority) .. binary('null') .. binary('{}'))
-            call('HSET', t.p .. 'jobs', id, raw)
+            call('HSET', t.k.jobs, id, raw)
         end
         h = fresh_head(raw, 0)
         h[N], h[AT], h[QUEUE], h[STATE], h[ERROR], h[FINGERPRINT] = n, at, queue, state, LIBRARY.errors.corrupt, 'corrupt-record'
@@ -177,7 +177,7 @@ end
 
 -- Due jobs become ready, in the order they were due and came in; how many per queue.
 local function promote(t, limit)
-    local ids = call('ZRANGEBYSCORE', t.p .. 'due', '-inf', t.now, 'LIMIT', 0, limit)
+    local ids = call('ZRANGEBYSCORE', t.k.due, '-inf', t.now, 'LIMIT', 0, limit)
     local promoted, found = {}, {}
     load(t, ids)
     for _, id in ipairs(ids) do
@@ -205,9 +205,9 @@ end
 -- Whether a job is there and came in with this list: its name may have been given again to one that is in a later list. A large
 -- body is not read for that: it would cost more than a name that is kept too long.
 local function is_logged_in(t, id, k)
-    local size = call('HSTRLEN', t.p .. 'jobs', id)
+    local size = call('HSTRLEN', t.k.jobs, id)
     if size < PREFIX then return false end
-    return size > 4096 or floor((struct.unpack('>I5', call('HGET', t.p .. 'jobs', id)) - 1) / CHUNK) == k
+    return size > 4096 or floor((struct.unpack('>I5', call('HGET', t.k.jobs, id)) - 1) / CHUNK) == k
 end
 
 -- A list of accepted ids of which little is left is written anew without the others, so that one job that is kept
@@ -217,8 +217,8 @@ local function thin(t, k, left)
     local key = t.p .. 'log:' .. k
     if left <= 0 then
         call('DEL', key)
-        call('HDEL', t.p .. 'live', k)
-        call('ZREM', t.p .. 'chunks', k)
+        call('HDEL', t.k.live, k)
+        call('ZREM', t.k.chunks, k)
     elseif call('LLEN', key) > 4 * left and call('LLEN', key) > 16 then
         local kept, seen = {}, {}
         for _, id in ipairs(call('LRANGE', key, 0, -1)) do
@@ -227,7 +227,7 @@ local function thin(t, k, left)
         call('DEL', key)
         if #kept == 0 then return thin(t, k, 0) end
         call_many('RPUSH', key, kept)
-        if #kept < left then call('HSET', t.p .. 'live', k, #kept) end  -- a damaged record may have left unseen
+        if #kept < left then call('HSET', t.k.live, k, #kept) end  -- a damaged record may have left unseen
     end
 end
 
@@ -236,10 +236,10 @@ local erase
 do
     -- An ended job of which little can be read goes: it was counted as one of the two most likely.
     local function count_damaged(t, id, chunks)
-        local raw = call('HGET', t.p .. 'jobs', id)
+        local raw = call('HGET', t.k.jobs, id)
         local from, task, _, queue = read_body(raw)
         if not from then return end
-        count(t, queue, call('ZREM', t.p .. 'failed', id) == 1 and FAILED or SUCCEEDED, -1)
+        count(t, queue, call('ZREM', t.k.failed, id) == 1 and FAILED or SUCCEEDED, -1)
         call('ZREM', t.p .. 'failed:task:' .. task, id)
         local k = floor((struct.unpack('>I5', raw) - 1) / CHUNK)
         chunks[k] = (chunks[k] or 0) + 1
@@ -261,10 +261,10 @@ do
             end
             forget(t, id)
         end
-        call_many('HDEL', t.p .. 'jobs', ids)
-        call_many('HDEL', t.p .. 'heads', ids)
-        call_many('HDEL', t.p .. 'progress', ids)
-        for k, gone in pairs(chunks) do thin(t, k, call('HINCRBY', t.p .. 'live', k, -gone)) end
+        call_many('HDEL', t.k.jobs, ids)
+        call_many('HDEL', t.k.heads, ids)
+        call_many('HDEL', t.k.progress, ids)
+        for k, gone in pairs(chunks) do thin(t, k, call('HINCRBY', t.k.live, k, -gone)) end
     end
 end
 
@@ -296,7 +296,7 @@ local function prune(t, bucket, bound)
     local key, dropped = t.p .. 'bucket:' .. bucket, 0
     local most, age = limits_of(bucket)
     local size = call('ZCARD', key)
-    if size <= 4 * CHUNK then call('SADD', t.p .. 'buckets', bucket) end  -- one that was empty is not in the set
+    if size <= 4 * CHUNK then call('SADD', t.k.buckets, bucket) end  -- one that was empty is not in the set
     if most >= 0 and size > most then
         local popped, ids = call('ZPOPMIN', key, min(size - most, CHUNK)), {}
         for i = 1, #popped, 2 do ids[#ids + 1] = popped[i] end
@@ -351,8 +351,8 @@ end
 
 -- One message per client with all that ended in this step and it waits for.
 local function tell(t, ids, say)
-    if #ids == 0 or call('EXISTS', t.p .. 'watched') == 0 then return end
-    local names, boxes, heard = call_many('HMGET', t.p .. 'watched', ids), {}, {}
+    if #ids == 0 or call('EXISTS', t.k.watched) == 0 then return end
+    local names, boxes, heard = call_many('HMGET', t.k.watched, ids), {}, {}
     for i, id in ipairs(ids) do
         if names[i] then
             heard[#heard + 1] = id
@@ -363,7 +363,7 @@ local function tell(t, ids, say)
             end
         end
     end
-    call_many('HDEL', t.p .. 'watched', heard)
+    call_many('HDEL', t.k.watched, heard)
     post(t, boxes)
 end
 

@@ -7,13 +7,13 @@ local function add_record(t, list, id, h)
     for i = 2, 6 do list[size + i] = '' end
     if not h then
         -- Something is there that cannot be read: said to be damaged, until someone who may write takes it out.
-        if call('HEXISTS', t.p .. 'jobs', id) + call('HEXISTS', t.p .. 'heads', id) > 0 then list[size + 2] = '?' end
+        if call('HEXISTS', t.k.jobs, id) + call('HEXISTS', t.k.heads, id) > 0 then list[size + 2] = '?' end
         return
     end
     local result, problem = h[RESULT], h[ERROR]
     h[RESULT], h[ERROR] = false, false  -- they are bytes, which would not survive among the text of the others
-    list[size + 2], list[size + 3] = call('HGET', t.p .. 'jobs', id) or '', pack(h)
-    list[size + 4], list[size + 5], list[size + 6] = call('HGET', t.p .. 'progress', id) or '', result or '', problem or ''
+    list[size + 2], list[size + 3] = call('HGET', t.k.jobs, id) or '', pack(h)
+    list[size + 4], list[size + 5], list[size + 6] = call('HGET', t.k.progress, id) or '', result or '', problem or ''
     h[RESULT], h[ERROR] = result, problem
 end
 
@@ -33,7 +33,7 @@ local function beyond(n, after, newest) return after == 0 or (newest and n < aft
 
 -- Candidates from an index of dead letters, which is ordered by number.
 local function from_failed(t, q, after, most)
-    local key = t.p .. 'failed'
+    local key = t.k.failed
     if q[3] ~= '' then key = key .. ':task:' .. q[3] elseif q[4] ~= '' then key = key .. ':mark:' .. q[4] end
     local listed, ids
     if q[8] then
@@ -56,7 +56,7 @@ end
 -- The ids of all jobs in one of the working states, or nil where they are too many to be sorted.
 local function in_state(t, state)
     local ids, total, queues = {}, 0, {}
-    local counts = call('HGETALL', t.p .. 'counts')
+    local counts = call('HGETALL', t.k.counts)
     for i = 1, #counts, 2 do
         if byte(counts[i], 1) == 48 + state and tonumber(counts[i + 1]) > 0 then
             total, queues[#queues + 1] = total + tonumber(counts[i + 1]), sub(counts[i], 2)
@@ -69,13 +69,13 @@ local function in_state(t, state)
     if state == SCHEDULED then
         all_of('ZRANGE', 'due', 0, -1)
     elseif state == RUNNING then
-        for _, worker in ipairs(call('ZRANGE', t.p .. 'workers', 0, -1)) do all_of('HKEYS', 'held:' .. worker) end
+        for _, worker in ipairs(call('ZRANGE', t.k.workers, 0, -1)) do all_of('HKEYS', 'held:' .. worker) end
     else
         for _, queue in ipairs(queues) do
             all_of('ZRANGE', 'ready:' .. queue, 0, -1)
             all_of('ZRANGE', 'solo:' .. queue, 0, -1)
         end
-        for _, group in ipairs(call('HKEYS', t.p .. 'asides')) do all_of('ZRANGE', 'aside:' .. group, 0, -1) end
+        for _, group in ipairs(call('HKEYS', t.k.asides)) do all_of('ZRANGE', 'aside:' .. group, 0, -1) end
     end
     return ids
 end
@@ -108,13 +108,13 @@ end
 
 -- The list in which jobs accepted at an instant are, by halving.
 local function chunk_at(t, instant)
-    local low, high = 0, call('ZCARD', t.p .. 'chunks') - 1
+    local low, high = 0, call('ZCARD', t.k.chunks) - 1
     while low < high do
         local middle = floor((low + high + 1) / 2)
-        local k = call('ZRANGE', t.p .. 'chunks', middle, middle)[1]
+        local k = call('ZRANGE', t.k.chunks, middle, middle)[1]
         if first_at(t, k) < instant then low = middle else high = middle - 1 end
     end
-    return tonumber(call('ZRANGE', t.p .. 'chunks', low, low)[1] or 0)
+    return tonumber(call('ZRANGE', t.k.chunks, low, low)[1] or 0)
 end
 
 -- The next list to look at, and whether there are others behind it.
@@ -128,7 +128,7 @@ local function next_chunk(t, q, after)
         if q[6] > 0 then from = max(from, chunk_at(t, q[6])) end
     end
     local command, far = newest and 'ZREVRANGEBYSCORE' or 'ZRANGEBYSCORE', newest and '-inf' or '+inf'
-    local found = call(command, t.p .. 'chunks', from == 1 / 0 and '+inf' or from, far, 'LIMIT', 0, 2)
+    local found = call(command, t.k.chunks, from == 1 / 0 and '+inf' or from, far, 'LIMIT', 0, 2)
     return tonumber(found[1]), found[2] ~= nil
 end
 
@@ -183,8 +183,8 @@ end
 -- of those at the head has waited.
 local function queues(keys, args)
     local t, ages, groups = begin(keys, args, true), {}, {}
-    local counts = call('HGETALL', t.p .. 'counts')
-    for _, group in ipairs(call('HKEYS', t.p .. 'asides')) do
+    local counts = call('HGETALL', t.k.counts)
+    for _, group in ipairs(call('HKEYS', t.k.asides)) do
         local queue = string.match(group, '^(.-)\n')
         groups[queue] = groups[queue] or {}
         table.insert(groups[queue], 'aside:' .. group)
@@ -211,7 +211,7 @@ end
 -- workers(settings, now): answers for each: presence, beat age, alive, running, idle.
 local function workers(keys, args)
     local t, list = begin(keys, args, true), {}
-    for _, id in ipairs(call('ZRANGE', t.p .. 'workers', 0, -1)) do
+    for _, id in ipairs(call('ZRANGE', t.k.workers, 0, -1)) do
         local w = call('HMGET', t.p .. 'worker:' .. id, 'presence', 'beat', 'dead', 'until', 'lease', 'idle')
         if w[1] then
             local ends, lease = tonumber(w[4]), tonumber(w[5])

@@ -181,6 +181,7 @@ local function call_many(command, key, values)
 end
 
 local function list_of(values)
+    if #values == 0 then return '\144' end
     local parts = {}
     for i, value in ipairs(values) do parts[i] = text(value) end
     return '\221' .. struct.pack('>I4', #parts) .. concat(parts)

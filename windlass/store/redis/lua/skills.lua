@@ -87,7 +87,7 @@ local function wake(t, queue, jobs, who)
 end
 
 local function next_due(t)
-    local head = call('ZRANGE', t.p .. 'due', '0', '0', 'WITHSCORES')
+    local head = call('ZRANGE', t.k.due, '0', '0', 'WITHSCORES')
     if not head[1] then return -1, nil end
     return max(0, tonumber(head[2]) - t.now), head[1]
 end
@@ -110,7 +110,7 @@ end
 -- The aside groups of a queue that this worker declares.
 local function my_asides(t, skills, queue)
     local groups = {}
-    for _, group in ipairs(call('HKEYS', t.p .. 'asides')) do
+    for _, group in ipairs(call('HKEYS', t.k.asides)) do
         local of, task, version = string.match(group, '^(.-)\n(.-)\n(.*)$')
         if of == queue and takes(skills, queue, task, tonumber(version)) and call('EXISTS', t.p .. 'aside:' .. group) == 1 then
             groups[#groups + 1] = 'aside:' .. group

@@ -1,21 +1,24 @@
 -- A step: what one call to the library reads, changes and tells. Rows are read once and written once, at the end;
 -- everything else that changes is collected likewise, so that a batch costs a few commands and not a few per job.
 local CALM = 7500
-local settings_seen, settings_known = {}, 0
-
 -- [done, failed, unknown_after, events_kept, logs_kept, cluster]: the first two are prefixes of the default buckets
-local function settings_of(packed)
-    local found = settings_seen[packed]
-    if not found then
-        local s = cmsgpack.unpack(packed)
-        found = {
-            done = s[1], failed = s[2], unknown_after = s[3], events_kept = s[4], logs_kept = s[5], cluster = s[6],
-        }
-        settings_known = settings_known + 1
-        if settings_known > 100 then settings_seen, settings_known = {}, 1 end
-        settings_seen[packed] = found
+local settings_of
+do
+    local seen, known = {}, 0
+
+    function settings_of(packed)
+        local found = seen[packed]
+        if not found then
+            local s = cmsgpack.unpack(packed)
+            found = {
+                done = s[1], failed = s[2], unknown_after = s[3], events_kept = s[4], logs_kept = s[5], cluster = s[6],
+            }
+            known = known + 1
+            if known > 100 then seen, known = {}, 1 end
+            seen[packed] = found
+        end
+        return found
     end
-    return found
 end
 
 -- LIBRARY.errors are those that the store itself gives, with @places@ to fill in; the client puts them above this library.
@@ -85,16 +88,39 @@ local function tick(t, host, reading)
     t.now = now
 end
 
+-- The names of the keys that there is one of, put together once for each app.
+local keys_of
+do
+    local names = {
+        'jobs', 'heads', 'due', 'expiring', 'watched', 'followers', 'events', 'counts', 'live', 'chunks', 'asides', 'workers',
+        'leases', 'progress', 'corrupt', 'buckets', 'failed',
+    }
+    local seen, known = {}, 0
+
+    function keys_of(p)
+        local found = seen[p]
+        if not found then
+            found = {}
+            for _, name in ipairs(names) do found[name] = p .. name end
+            known = known + 1
+            if known > 1000 then seen, known = {}, 1 end
+            seen[p] = found
+        end
+        return found
+    end
+end
+
 -- args[1]: settings. args[2]: the instant, or '' for the server's own clock.
 local function begin(keys, args, reading)
     borrow()
-    local last, shift, short, n, rank, seen = read_numbers(sub(keys[1], 1, -5))
+    local p, settings = sub(keys[1], 1, -5), settings_of(args[1])
+    local last, shift, short, n, rank, seen = read_numbers(p)
     -- While a slot moves, a cluster refuses every key that is not there, in the midst of a step that has written already. Asking
     -- for one that never is there lets such a step fail before it begins.
-    if settings_of(args[1]).cluster and not reading then call('EXISTS', sub(keys[1], 1, -5) .. 'never') end
+    if settings.cluster and not reading then call('EXISTS', p .. 'never') end
     local host = args[2] ~= '' and tonumber(args[2]) or server_time()
     local t = {
-        p = sub(keys[1], 1, -5), meta = keys[1], settings = settings_of(args[1]),
+        p = p, k = keys_of(p), meta = keys[1], settings = settings,
         last = last > 0 and last or host, shift = shift, short = short, n = n, rank = rank, seen = seen,
         rows = {}, dirty = {}, adds = {}, rems = {}, counts = {}, touched = {}, ended = {}, blocks = {}, told = {},
         stamped = {}, brief = {}, unheard = {},
@@ -107,14 +133,14 @@ end
 
 -- A job without a head either waits or runs for the first time.
 local function row_without_head(t, id)
-    local h = fresh_head(call('HGET', t.p .. 'jobs', id), 0)
+    local h = fresh_head(call('HGET', t.k.jobs, id), 0)
     if not h then return nil end
     local rank = call('ZSCORE', t.p .. 'ready:' .. h[QUEUE], id)
     if rank then
         h[RANK] = tonumber(rank)
         return h
     end
-    for _, worker in ipairs(call('ZRANGE', t.p .. 'workers', 0, -1)) do
+    for _, worker in ipairs(call('ZRANGE', t.k.workers, 0, -1)) do
         local stamp = call('HGET', t.p .. 'held:' .. worker, id)
         if stamp and stamp ~= '' then
             t.stamped[id] = worker
@@ -128,7 +154,7 @@ end
 local function row(t, id)
     local h = t.rows[id]
     if h == nil then
-        local packed = call('HGET', t.p .. 'heads', id)
+        local packed = call('HGET', t.k.heads, id)
         if packed then h = read_head(packed) else h = row_without_head(t, id) end
         t.rows[id] = h or false
     end
@@ -141,7 +167,7 @@ local function load(t, ids)
     for i = 1, #ids do
         if t.rows[ids[i]] == nil then missing[#missing + 1] = ids[i] end
     end
-    local heads = call_many('HMGET', t.p .. 'heads', missing)
+    local heads = call_many('HMGET', t.k.heads, missing)
     for i = 1, #missing do
         if heads[i] then t.rows[missing[i]] = read_head(heads[i]) or false end
     end
@@ -154,7 +180,7 @@ local function load_all(t, ids)
     for _, id in ipairs(ids) do
         if t.rows[id] == nil then bare[#bare + 1] = id end
     end
-    for i, raw in ipairs(call_many('HMGET', t.p .. 'jobs', bare)) do
+    for i, raw in ipairs(call_many('HMGET', t.k.jobs, bare)) do
         local h = fresh_head(raw, 0)
         t.rows[bare[i]] = h or false
         if h then
@@ -167,7 +193,7 @@ local function load_all(t, ids)
             if rank then t.rows[members[i]][RANK] = tonumber(rank) else running[#running + 1] = members[i] end
         end
     end
-    for _, worker in ipairs(#running > 0 and call('ZRANGE', t.p .. 'workers', 0, -1) or running) do
+    for _, worker in ipairs(#running > 0 and call('ZRANGE', t.k.workers, 0, -1) or running) do
         for i, stamp in ipairs(call_many('HMGET', t.p .. 'held:' .. worker, running)) do
             if stamp and stamp ~= '' then t.rows[running[i]], t.stamped[running[i]] = head_of_stamp(stamp, worker) or false, worker end
         end
@@ -304,12 +330,12 @@ local function record(t)
         for _, group in ipairs(block) do groups[#groups + 1] = group end
     end
     -- An entry is numbered by how many events there were in all, so that trimming by number bounds the memory too.
-    local key, kept = t.p .. 'events', t.settings.events_kept
+    local key, kept = t.k.events, t.settings.events_kept
     call('XADD', key, 'MAXLEN', kept, format('%d-0', t.seen), 'e', pack({ t.now, groups }))
     if t.seen > kept * 10 then call('XTRIM', key, 'MINID', format('%d-0', t.seen - kept * 10)) end
-    for _, client in ipairs(call('SMEMBERS', t.p .. 'followers')) do
+    for _, client in ipairs(call('SMEMBERS', t.k.followers)) do
         if not t.told[client] and call('PUBLISH', t.p .. 'to:' .. client, '') == 0 then
-            call('SREM', t.p .. 'followers', client)
+            call('SREM', t.k.followers, client)
         end
     end
 end
@@ -322,7 +348,7 @@ local function write_rows(t)
         local size = #heads
         heads[size + 1], heads[size + 2] = id, pack(t.rows[id])
     end
-    call_many('HSET', t.p .. 'heads', heads)
+    call_many('HSET', t.k.heads, heads)
     for id, worker in pairs(t.stamped) do
         -- It has a head now, which counts alone.
         if t.dirty[id] and t.rows[id][STATE] == RUNNING then call('HSET', t.p .. 'held:' .. worker, id, '') end
@@ -330,7 +356,7 @@ local function write_rows(t)
 end
 
 local function write_counts(t)
-    local key = t.p .. 'counts'
+    local key = t.k.counts
     for queue, states in pairs(t.counts) do
         for state, by in pairs(states) do
             if by ~= 0 then call('HINCRBY', key, state .. queue, format('%d', by)) end

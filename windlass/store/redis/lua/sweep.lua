@@ -3,7 +3,7 @@
 
 local function expire_due(t, limit)
     local expired = 0
-    local ids = call('ZRANGEBYSCORE', t.p .. 'expiring', '-inf', t.now, 'LIMIT', 0, limit)
+    local ids = call('ZRANGEBYSCORE', t.k.expiring, '-inf', t.now, 'LIMIT', 0, limit)
     load(t, ids)
     -- Of those that end at one instant, the one that came in first counts as the older. What cannot be read comes before all.
     table.sort(ids, function(a, b)
@@ -28,7 +28,7 @@ end
 -- Recovers the jobs of workers whose lease is over.
 local function reap(t, limit, reply)
     local done = 0
-    for _, worker in ipairs(call('ZRANGEBYSCORE', t.p .. 'leases', '-inf', t.now)) do
+    for _, worker in ipairs(call('ZRANGEBYSCORE', t.k.leases, '-inf', t.now)) do
         if done >= limit then break end
         judge_dead(t, worker, worker_skills(t, worker) or NO_SKILLS)
         reply.dead[#reply.dead + 1] = worker
@@ -42,7 +42,7 @@ local function reap(t, limit, reply)
 end
 
 local function park_group(t, group, queue, task, version, limit)
-    local parked, declared = 0, tonumber(call('HGET', t.p .. 'asides', group)) or 0
+    local parked, declared = 0, tonumber(call('HGET', t.k.asides, group)) or 0
     for _, id in ipairs(call('ZRANGE', t.p .. 'aside:' .. group, 0, CHUNK - 1)) do
         local h = row(t, id)
         local since = h and max(h[ASIDE_AT], declared)
@@ -64,20 +64,20 @@ end
 -- Dead-letters what no live worker has declared for long enough.
 local function park(t, limit)
     local parked = 0
-    for _, group in ipairs(call('HKEYS', t.p .. 'asides')) do
+    for _, group in ipairs(call('HKEYS', t.k.asides)) do
         local queue, task, version = string.match(group, '^(.-)\n(.-)\n(.*)$')
         if not is_declared(t, queue, task, tonumber(version)) then parked = parked + park_group(t, group, queue, task, version, limit - parked) end
         flush(t)
-        if call('EXISTS', t.p .. 'aside:' .. group) == 0 then call('HDEL', t.p .. 'asides', group) end
+        if call('EXISTS', t.p .. 'aside:' .. group) == 0 then call('HDEL', t.k.asides, group) end
     end
     return parked
 end
 
 local function prune_all(t, limit)
     local pruned = 0
-    for _, bucket in ipairs(call('SMEMBERS', t.p .. 'buckets')) do
+    for _, bucket in ipairs(call('SMEMBERS', t.k.buckets)) do
         if pruned < limit then pruned = pruned + prune(t, bucket, limit - pruned) end
-        if call('EXISTS', t.p .. 'bucket:' .. bucket) == 0 then call('SREM', t.p .. 'buckets', bucket) end
+        if call('EXISTS', t.p .. 'bucket:' .. bucket) == 0 then call('SREM', t.k.buckets, bucket) end
     end
     return pruned
 end

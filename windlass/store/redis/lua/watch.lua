@@ -11,15 +11,15 @@ local function watch(keys, args)
     for _, id in ipairs(ids) do
         local h = id ~= '*' and row(t, id)
         if id == '*' then
-            call('SADD', t.p .. 'followers', client)
+            call('SADD', t.k.followers, client)
         elseif not h then
             missing[#missing + 1] = id
         elseif h[STATE] > RUNNING then
             finished[#finished + 1] = finished_news(id, h)
         else
-            local names = call('HGET', t.p .. 'watched', id) or ''
+            local names = call('HGET', t.k.watched, id) or ''
             if not string.find('\n' .. names, '\n' .. client .. '\n', 1, true) then
-                call('HSET', t.p .. 'watched', id, names .. client .. '\n')
+                call('HSET', t.k.watched, id, names .. client .. '\n')
             end
             call('SADD', mine, id)
         end
@@ -30,13 +30,13 @@ end
 
 local function forget_watch(t, client, id)
     call('SREM', t.p .. 'watching:' .. client, id)
-    local names = call('HGET', t.p .. 'watched', id)
+    local names = call('HGET', t.k.watched, id)
     if not names then return end
     local left = {}
     for name in string.gmatch(names, '[^\n]+') do
         if name ~= client then left[#left + 1] = name .. '\n' end
     end
-    if #left > 0 then call('HSET', t.p .. 'watched', id, concat(left)) else call('HDEL', t.p .. 'watched', id) end
+    if #left > 0 then call('HSET', t.k.watched, id, concat(left)) else call('HDEL', t.k.watched, id) end
 end
 
 -- unwatch(settings, now, client, all, id, …): forgets some of a client's watches, or with all = '1' every one, up to a bound: answers
@@ -44,10 +44,10 @@ end
 local function unwatch(keys, args)
     local t, client = begin(keys, args, true), args[3]
     for i = 5, #args do
-        if args[i] == '*' then call('SREM', t.p .. 'followers', client) else forget_watch(t, client, args[i]) end
+        if args[i] == '*' then call('SREM', t.k.followers, client) else forget_watch(t, client, args[i]) end
     end
     if args[4] == '1' then
-        call('SREM', t.p .. 'followers', client)
+        call('SREM', t.k.followers, client)
         for _, id in ipairs(call('SPOP', t.p .. 'watching:' .. client, CHUNK)) do forget_watch(t, client, id) end
     end
     return call('EXISTS', t.p .. 'watching:' .. client)
