@@ -114,7 +114,7 @@ def test_every_redis_scheme_and_option_is_there_with_its_default() -> None:
 def test_every_redis_key_is_there() -> None:
     """Whatever the functions put behind the prefix, and nothing that they do not."""
     code = "".join(path.read_text() for path in (files("windlass.store.redis") / "lua").iterdir())
-    used = set(re.findall(r"t\.p \.\. '([a-z]+)", code)) | {"meta"}
+    used = set(re.findall(r"(?:t\.p \.\. '|t\.k\.)([a-z]+)", code)) | {"meta"}
     named = {name for row in rows(section(REDIS_PAGE, "Keys")) for name in re.findall("^[a-z]+", row)}
     assert used - named == {"to"}, "channels are no keys"
     assert named - used == set()

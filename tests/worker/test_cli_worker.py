@@ -118,7 +118,7 @@ def test_a_worker_says_what_it_is_runs_jobs_and_drains(shell: Shell) -> None:
     for part in ("shop", "sqlite:///shop.db", "queues      default\n", "4 (2 async, 2 thread)", "7 jobs at once",
                  f"pid         {worker.pid}"):  # fmt: skip
         assert part in banner
-    assert re.search(r"INFO    shop: telling  \[shop\.pid [0-9a-f-]{36}\]", banner)
+    assert re.search(r"INFO    shop: telling  \[shop\.pid [0-9A-Za-z_~]{20}\]", banner)
     (info,) = shell.workers()
     assert (info["presence"]["queues"], info["presence"]["concurrency"]) == (["default"], 7)
     shell("enqueue", "shop:app", "slow", "seconds=1", "--id", "last")

@@ -82,14 +82,14 @@ def is_alive(pid: int) -> bool:
 
 def our_children() -> list[psutil.Process]:
     """Children and zombies of this process, less the ones the test runner may have."""
-    return [p for p in psutil.Process().children() if "windlass" in " ".join(_command(p))]
+    return [p for p in psutil.Process().children() if "windlass.worker" in " ".join(_command(p))]
 
 
 def _command(one: psutil.Process) -> list[str]:
     try:
-        return one.cmdline() or ["windlass zombie"]
+        return one.cmdline() or ["windlass.worker zombie"]
     except psutil.ZombieProcess:
-        return ["windlass zombie"]
+        return ["windlass.worker zombie"]
     except psutil.NoSuchProcess:
         return []
 
