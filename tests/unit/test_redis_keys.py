@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from tests.servers.fixtures import redis_cluster
@@ -30,12 +32,33 @@ async def test_keys_of_another_format_are_left_alone(redis7: RedisServer) -> Non
     assert redis7.command("HLEN", f"{{{prefix}}}:jobs") == 1
 
 
+class Move:
+    """The move of an app's slot from one node of a cluster to another, by hand."""
+
+    def __init__(self, cluster: Cluster, prefix: str) -> None:
+        self.cluster, self.slot = cluster, parse_url(cluster.url, prefix).slot
+        self.source = cluster.owner(f"{{{prefix}}}:x")
+        self.target = next(node for node in cluster.nodes if node is not self.source)
+
+    def begin(self) -> None:
+        self.target.command("CLUSTER", "SETSLOT", self.slot, "IMPORTING", self.source.command("CLUSTER", "MYID"))
+        self.source.command("CLUSTER", "SETSLOT", self.slot, "MIGRATING", self.target.command("CLUSTER", "MYID"))
+
+    def give_up(self) -> None:
+        for node in (self.source, self.target):
+            node.command("CLUSTER", "SETSLOT", self.slot, "STABLE")
+
+    def finish(self) -> None:
+        for key in self.source.command("CLUSTER", "GETKEYSINSLOT", self.slot, 1000):
+            self.source.command("MIGRATE", "127.0.0.1", self.target.port, key, 0, 5000)
+        for node in (self.target, self.source, *self.cluster.nodes):
+            node.command("CLUSTER", "SETSLOT", self.slot, "NODE", self.target.command("CLUSTER", "MYID"))
+
+
 async def test_a_slot_that_is_being_moved_takes_nothing_and_keeps_everything(redis_cluster: Cluster) -> None:
     prefix = fresh_prefix()
-    url = f"{redis_cluster.url}?prefix={prefix}"
-    slot, source = parse_url(url, prefix).slot, redis_cluster.owner(f"{{{prefix}}}:x")
-    target = next(node for node in redis_cluster.nodes if node is not source)
-    app = Windlass("shop", url)
+    move = Move(redis_cluster, prefix)
+    app = Windlass("shop", f"{redis_cluster.url}?prefix={prefix}")
 
     @app.task
     async def add(x: int) -> int:
@@ -44,14 +67,16 @@ async def test_a_slot_that_is_being_moved_takes_nothing_and_keeps_everything(red
     async with app:
         for x in range(5):
             await add.enqueue(x)
-        target.command("CLUSTER", "SETSLOT", slot, "IMPORTING", source.command("CLUSTER", "MYID"))
-        source.command("CLUSTER", "SETSLOT", slot, "MIGRATING", target.command("CLUSTER", "MYID"))
+        move.begin()
         with pytest.raises(StoreUnavailable, match="handing our keys to another node"):
             await add.enqueue(6)
-        for node in (source, target):
-            node.command("CLUSTER", "SETSLOT", slot, "STABLE")
+        move.give_up()
         assert await app.queue("default").counts() == {"ready": 5}
-        assert source.command("ZCARD", f"{{{prefix}}}:ready:default") == 5
+        assert move.source.command("ZCARD", f"{{{prefix}}}:ready:default") == 5
         async with app.worker():
             assert [await app.job(job.id) for job in (await app.jobs(limit=5)).jobs] == [4, 3, 2, 1, 0]
-        assert await app.queue("default").counts() == {"succeeded": 5}
+            move.begin()
+            move.finish()
+            async with asyncio.timeout(20):
+                assert await (await add.enqueue(7)) == 7
+        assert await app.queue("default").counts() == {"succeeded": 6}
