@@ -7,7 +7,7 @@ import time
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
-from windlass.admin import answers_to_handles
+from windlass.admin import answer_to_handle, answers_to_handles
 from windlass.call import Draft, Signature
 from windlass.client import RESEND_SECONDS, batches
 from windlass.core.job import NewJob, State
@@ -51,6 +51,14 @@ class SyncApp:
             answers = [answer for batch in batches(jobs) for answer in insert_here(store, batch)]
             handles = answers_to_handles(self._app, drafts, answers)
         return [handle.sync for handle in handles]
+
+    def submit_one(self, draft: Draft) -> SyncHandle[Any]:
+        client = self._app.client_for_threads()
+        if client is None:
+            (handle,) = self.submit([draft])
+            return handle
+        (answer,) = insert_here(cast(Direct, client.store), (draft.to_job(client.source, client.plain_meta),))
+        return answer_to_handle(self._app, draft, answer).sync
 
     def enqueue_many(self, calls: Iterable[Signature[Any]]) -> list[SyncHandle[Any]]:
         return self.submit([call.draft() for call in calls])

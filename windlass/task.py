@@ -37,8 +37,7 @@ class Caller(Generic[P, R]):
 
     def delay(self, *args: P.args, **kwargs: P.kwargs) -> SyncHandle[R]:
         """The same for sync code, from any thread."""
-        (handle,) = self._app.sync.submit([self.draft(args, kwargs, {})])
-        return handle
+        return self._app.sync.submit_one(self.draft(args, kwargs, {}))
 
     def send(self, *args: P.args, **kwargs: P.kwargs) -> None:
         """Fire and forget: does not wait for the store. What is lost so is counted in ``app.lost_sends``."""
@@ -123,8 +122,7 @@ class Task(Caller[P, R]):
         }  # fmt: skip
         chosen = {name: value for name, value in given.items() if value is not None}
         options = parse_options(chosen, CALL_NAMES, f"task {self.name}")
-        (handle,) = self._app.sync.submit([self.draft(tuple(args), dict(kwargs or {}), options)])
-        return handle
+        return self._app.sync.submit_one(self.draft(tuple(args), dict(kwargs or {}), options))
 
     def __repr__(self) -> str:
         return f"<task {self.name}>"

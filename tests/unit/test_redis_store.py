@@ -88,7 +88,7 @@ async def test_what_is_young_is_not_looked_at_again_before_it_can_be_old(redis7:
         assert costs[0] == costs[1]
         with bench.counted() as calls:
             await bench.store.sweep()
-        assert calls["hget"] == 1  # the numbers, and no record
+        assert calls.get("hget", 0) == 0  # no record was looked at
         await bench.passes(55_000, hand)
         assert await bench.counts() == {"succeeded": 5}
         await bench.passes(5_000, hand)

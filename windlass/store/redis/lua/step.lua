@@ -46,19 +46,20 @@ end
 -- In one field: they are read and written by every step. Before them stands the format that all keys of the app are in.
 local FORMAT = 1
 local function read_numbers(p)
-    local packed = call('HGET', p .. 'meta', 'numbers')
+    local found = call('HMGET', p .. 'meta', 'numbers', 'followed')
+    local packed, followed = found[1], found[2]
     if not packed then
         -- Nothing was ever written, or the key was lost, for instance to an eviction: then no number may be given a second time.
         -- There are fewer ranks than jobs and ten for each event.
         local chunk, event = call('ZRANGE', p .. 'chunks', '-1', '-1')[1], call('XREVRANGE', p .. 'events', '+', '-', 'COUNT', '1')[1]
         local n, seen = chunk and (tonumber(chunk) + 1) * 1000 or 0, event and tonumber(string.match(event[1], '^%d+')) or 0
-        return 0, 0, 0, n, n + 10 * seen, seen
+        return 0, 0, 0, n, n + 10 * seen, seen, true
     end
-    local found, last, shift, short, n, rank, seen = struct.unpack('>BI6I6I6I6I6I6', packed)
-    if found ~= FORMAT then
-        error({ err = 'WINDLASS the keys are in format ' .. found .. ', and this version of Windlass reads format ' .. FORMAT })
+    local of, last, shift, short, n, rank, seen = struct.unpack('>BI6I6I6I6I6I6', packed)
+    if of ~= FORMAT then
+        error({ err = 'WINDLASS the keys are in format ' .. of .. ', and this version of Windlass reads format ' .. FORMAT })
     end
-    return last, shift, short, n, rank, seen
+    return last, shift, short, n, rank, seen, followed
 end
 
 local function write_numbers(t)
@@ -114,14 +115,14 @@ end
 local function begin(keys, args, reading)
     borrow()
     local p, settings = sub(keys[1], 1, -5), settings_of(args[1])
-    local last, shift, short, n, rank, seen = read_numbers(p)
+    local last, shift, short, n, rank, seen, followed = read_numbers(p)
     -- While a slot moves, a cluster refuses every key that is not there, in the midst of a step that has written already. Asking
     -- for one that never is there lets such a step fail before it begins.
     if settings.cluster and not reading then call('EXISTS', p .. 'never') end
     local host = args[2] ~= '' and tonumber(args[2]) or server_time()
     local t = {
         p = p, k = keys_of(p), meta = keys[1], settings = settings,
-        last = last > 0 and last or host, shift = shift, short = short, n = n, rank = rank, seen = seen,
+        last = last > 0 and last or host, shift = shift, short = short, n = n, rank = rank, seen = seen, followed = followed,
         rows = {}, dirty = {}, adds = {}, rems = {}, counts = {}, touched = {}, ended = {}, blocks = {}, told = {},
         stamped = {}, brief = {}, unheard = {},
     }
@@ -333,7 +334,10 @@ local function record(t)
     local key, kept = t.k.events, t.settings.events_kept
     call('XADD', key, 'MAXLEN', kept, format('%d-0', t.seen), 'e', pack({ t.now, groups }))
     if t.seen > kept * 10 then call('XTRIM', key, 'MINID', format('%d-0', t.seen - kept * 10)) end
-    for _, client in ipairs(call('SMEMBERS', t.k.followers)) do
+    if not t.followed then return end
+    local followers = call('SMEMBERS', t.k.followers)
+    if #followers == 0 then call('HDEL', t.meta, 'followed') end
+    for _, client in ipairs(followers) do
         if not t.told[client] and call('PUBLISH', t.p .. 'to:' .. client, '') == 0 then
             call('SREM', t.k.followers, client)
         end

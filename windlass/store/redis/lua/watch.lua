@@ -12,6 +12,7 @@ local function watch(keys, args)
         local h = id ~= '*' and row(t, id)
         if id == '*' then
             call('SADD', t.k.followers, client)
+            call('HSET', t.meta, 'followed', '1')
         elseif not h then
             missing[#missing + 1] = id
         elseif h[STATE] > RUNNING then
