@@ -245,35 +245,41 @@ do
         chunks[k] = (chunks[k] or 0) + 1
     end
 
+    -- Of a head read up to LOGGED: number, queue, state, lines logged. Nil where it is damaged.
+    local function glance(fine, _, n, _, _, _, queue, _, state, ...)
+        local logged = fine and select(19, ...)
+        if type(n) ~= 'number' or type(queue) ~= 'string' or type(logged) ~= 'number' then return nil end
+        return n, queue, state, logged
+    end
+
+    -- Counts one job out. A job that ended well is only glanced at: in a busy store every job that ends prunes another.
+    local function count_out(t, id, packed, chunks)
+        local n, queue, state, logged
+        if packed and t.rows[id] == nil then n, queue, state, logged = glance(pcall(unpack_limit, packed, LOGGED, 3)) end
+        if state ~= SUCCEEDED then
+            local h = row(t, id)
+            if not h then return count_damaged(t, id, chunks) end
+            if h[STATE] == FAILED then index_failed(t, rem, id, h) end
+            n, queue, state, logged = h[N], h[QUEUE], h[STATE], h[LOGGED]
+        end
+        count(t, queue, state, -1)
+        if logged > 0 then call('DEL', t.p .. 'logs:' .. id) end
+        local k = floor((n - 1) / CHUNK)
+        chunks[k] = (chunks[k] or 0) + 1
+    end
+
     function erase(t, ids)
         if #ids == 0 then return end
-        local chunks = {}
-        load(t, ids)
-        for _, id in ipairs(ids) do
-            local h = row(t, id)
-            if h then
-                count(t, h[QUEUE], h[STATE], -1)
-                if h[LOGGED] > 0 then call('DEL', t.p .. 'logs:' .. id) end
-                local k = floor((h[N] - 1) / CHUNK)
-                chunks[k] = (chunks[k] or 0) + 1
-            else
-                count_damaged(t, id, chunks)
-            end
+        local chunks, heads = {}, call_many('HMGET', t.k.heads, ids)
+        for i, id in ipairs(ids) do
+            count_out(t, id, heads[i], chunks)
             forget(t, id)
         end
         call_many('HDEL', t.k.jobs, ids)
         call_many('HDEL', t.k.heads, ids)
-        call_many('HDEL', t.k.progress, ids)
+        if call('EXISTS', t.k.progress) == 1 then call_many('HDEL', t.k.progress, ids) end
         for k, gone in pairs(chunks) do thin(t, k, call('HINCRBY', t.k.live, k, -gone)) end
     end
-end
-
-local function drop_filed(t, ids)
-    for _, id in ipairs(ids) do
-        local h = row(t, id)
-        if h and h[STATE] == FAILED then index_failed(t, rem, id, h) end
-    end
-    erase(t, ids)
 end
 
 local limits_seen = { size = 0 }
@@ -300,8 +306,7 @@ local function prune(t, bucket, bound)
     if most >= 0 and size > most then
         local popped, ids = call('ZPOPMIN', key, min(size - most, CHUNK)), {}
         for i = 1, #popped, 2 do ids[#ids + 1] = popped[i] end
-        load(t, ids)
-        drop_filed(t, ids)
+        erase(t, ids)
         dropped = #ids
     end
     if age >= 0 and t.now >= (young_until[key] or 0) then
@@ -320,7 +325,7 @@ local function prune(t, bucket, bound)
         end
         if #old > 0 then
             call('ZREMRANGEBYRANK', key, 0, #old - 1)
-            drop_filed(t, old)
+            erase(t, old)
             dropped = dropped + #old
         end
     end
