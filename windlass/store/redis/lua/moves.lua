@@ -6,7 +6,8 @@
 -- bucket:<name>     sorted set of ended jobs in the order they ended; `buckets` is the set of names
 -- failed, failed:task:<task>, failed:mark:<fingerprint>   sorted sets of dead letters, by number
 -- watched           hash id -> names of the clients to tell
--- log:<k>, chunks, live   the order of acceptance: lists of 1,000 ids; which lists there are; how many of each live
+-- log:<k>, chunks, live, sparse   the order of acceptance: lists of 1,000 ids; which lists there are; how many of each live; of which
+--                    little is left
 local PRUNE_STEP = 100
 local CHUNK = 1000
 
@@ -210,25 +211,34 @@ local function is_logged_in(t, id, k)
     return size > 4096 or floor((struct.unpack('>I5', call('HGET', t.k.jobs, id)) - 1) / CHUNK) == k
 end
 
--- A list of accepted ids of which little is left is written anew without the others, so that one job that is kept
--- for long does not keep a thousand names.
-local function thin(t, k, left)
-    k = tonumber(k)
+-- A list of accepted ids goes with its last job. One of which little is left is noted down for the next sweep: most lists come to
+-- their end soon after.
+local function count_left(t, k, left)
     local key = t.p .. 'log:' .. k
     if left <= 0 then
         call('DEL', key)
         call('HDEL', t.k.live, k)
         call('ZREM', t.k.chunks, k)
-    elseif call('LLEN', key) > 4 * left and call('LLEN', key) > 16 then
-        local kept, seen = {}, {}
-        for _, id in ipairs(call('LRANGE', key, 0, -1)) do
-            if not seen[id] and is_logged_in(t, id, k) then seen[id], kept[#kept + 1] = true, id end
-        end
-        call('DEL', key)
-        if #kept == 0 then return thin(t, k, 0) end
-        call_many('RPUSH', key, kept)
-        if #kept < left then call('HSET', t.k.live, k, #kept) end  -- a damaged record may have left unseen
+        call('SREM', t.k.sparse, k)
+    elseif 4 * left < CHUNK then
+        call('SADD', t.k.sparse, k)
     end
+end
+
+-- Writes such a list anew without what is gone, so that one job that is kept for long does not keep a thousand names.
+local function thin(t, k)
+    k = tonumber(k)
+    local key, left = t.p .. 'log:' .. k, tonumber(call('HGET', t.k.live, k) or 0)
+    local size = call('LLEN', key)
+    if size <= 16 or size <= 4 * left then return end
+    local kept, seen = {}, {}
+    for _, id in ipairs(call('LRANGE', key, 0, -1)) do
+        if not seen[id] and is_logged_in(t, id, k) then seen[id], kept[#kept + 1] = true, id end
+    end
+    call('DEL', key)
+    if #kept == 0 then return count_left(t, k, 0) end
+    call_many('RPUSH', key, kept)
+    if #kept < left then call('HSET', t.k.live, k, #kept) end  -- a damaged record may have left unseen
 end
 
 -- Deletes records that are in no index any more.
@@ -278,7 +288,7 @@ do
         call_many('HDEL', t.k.jobs, ids)
         call_many('HDEL', t.k.heads, ids)
         if call('EXISTS', t.k.progress) == 1 then call_many('HDEL', t.k.progress, ids) end
-        for k, gone in pairs(chunks) do thin(t, k, call('HINCRBY', t.k.live, k, -gone)) end
+        for k, gone in pairs(chunks) do count_left(t, k, call('HINCRBY', t.k.live, k, -gone)) end
     end
 end
 

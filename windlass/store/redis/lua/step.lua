@@ -94,7 +94,7 @@ local keys_of
 do
     local names = {
         'jobs', 'heads', 'due', 'expiring', 'watched', 'followers', 'events', 'counts', 'live', 'chunks', 'asides', 'workers',
-        'leases', 'progress', 'corrupt', 'buckets', 'failed',
+        'leases', 'progress', 'corrupt', 'buckets', 'failed', 'sparse',
     }
     local seen, known = {}, 0
 

@@ -82,6 +82,8 @@ local function prune_all(t, limit)
     return pruned
 end
 
+local SPARSE_LISTS = 5
+
 local function sweep(keys, args)
     local t, limit = begin(keys, args), min(tonumber(args[3]), CHUNK)
     local reply = { dead = {}, quarantined = 0, recovered = 0 }
@@ -100,6 +102,7 @@ local function sweep(keys, args)
     tell_ended(t)
     local pruned = left > 0 and prune_all(t, left) or 0
     left = left - pruned
+    for _, k in ipairs(call('SPOP', t.k.sparse, SPARSE_LISTS)) do thin(t, k) end
     commit(t)
     return pack({ promoted, reply.recovered, reply.quarantined, expired, parked, pruned, reply.dead, left <= 0, next_check(t) })
 end
