@@ -293,7 +293,6 @@ class Waiter:
             if not future.done():
                 future.set_exception(error)
                 future.exception()  # heard, also where whoever waited has given up by now
-                future.exception()  # whoever still waits gets it; nobody else is to be told of it by the loop
 
     async def _rewatch(self) -> None:
         """The backstop for a lost message: ask again for everything awaited, now and then."""

@@ -230,3 +230,25 @@ async def test_an_app_as_a_context() -> None:
         assert same is app
         assert (await app.client()).opened
     assert not app._clients
+
+
+async def test_the_first_of_a_crowd_go_out_while_others_still_call_and_no_more_than_two_at_a_time() -> None:
+    send, store = sender()
+    calls = [asyncio.ensure_future(send.send_one(job(f"j{n}"))) for n in range(300)]
+    await turns(5)
+    assert [len(batch) for batch in store.inserts[:1]] == [client.EAGER]
+    assert len(store.inserts) == client.LANES
+    store.gate.set()
+    answers = await within(asyncio.gather(*calls))
+    assert [answer.status for answer in answers] == [Accept.ACCEPTED] * 300
+    assert sorted(id for batch in store.inserts for id in batch) == sorted(f"j{n}" for n in range(300))
+
+
+async def test_the_next_batch_of_a_large_call_is_under_way_before_the_last_is_answered() -> None:
+    send, store = sender()
+    call = asyncio.ensure_future(send.send([job(f"j{n}") for n in range(3 * MAX_BATCH)]))
+    await turns(5)
+    assert [batch[0] for batch in store.inserts] == ["j0", f"j{MAX_BATCH}"]
+    store.gate.set()
+    assert len(await within(call)) == 3 * MAX_BATCH
+    assert [id for batch in store.inserts for id in batch] == [f"j{n}" for n in range(3 * MAX_BATCH)]

@@ -1,7 +1,7 @@
 -- exchange(settings, now, worker, seq, total, want, plain, others, result, …, result, error, …)
 --   want     MessagePack: queue, cap, queue, cap, … in order of preference
 --   plain    MessagePack: id, exchange of the claim, bucket, … of jobs that succeeded at their first claim
---   others   MessagePack: 15 values for each other move, see `settle_other`
+--   others   MessagePack: 15 values for each other move, see `settle_row`
 -- A result follows for each plain one, then a result and an error for each other; '' for none.
 -- Answers MessagePack in pieces: [claims, refused, cancels, next_due, gone, drain].
 local PLAIN, OTHER = 3, 15
