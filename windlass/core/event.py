@@ -16,7 +16,8 @@ from windlass.errors import ConfigError
 
 _KINDS = (
     "enqueued started progress log retried snoozed released succeeded failed cancelled skipped duplicate lost replayed "
-    "deleted worker_up worker_down"
+    "deleted waiting worker_up worker_down workflow_started workflow_succeeded workflow_failed workflow_cancelled "
+    "workflow_repaired"
 )
 KINDS = frozenset(_KINDS.split(" "))
 

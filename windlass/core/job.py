@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from windlass.core.links import Inject, Links
+
 
 class State(StrEnum):
     """Where a job is in its life; the last four are terminal."""
@@ -80,10 +82,16 @@ class NewJob(msgspec.Struct, kw_only=True):
     crash_delay: int = 0
     keep_done: str = ""
     keep_failed: str = ""
+    links: Links | None = None
 
 
 class Claim(msgspec.Struct, array_like=True):
-    """A job granted to a worker."""
+    """A job granted to a worker. The last six say what a graph brings to it; a job of its own has none of them.
+
+    ``source``: the node whose value is injected (as ``inject`` says), ``given``: that value where it was at hand.
+    ``awaits``: the graph this job started and waited for in an earlier claim of the same run. ``awaited``: that graph's
+    value; no engine sets it, the worker does, and ``given`` where the engine had none at hand.
+    """
 
     id: str
     task: str
@@ -100,6 +108,12 @@ class Claim(msgspec.Struct, array_like=True):
     snoozes: int
     enqueued_at: int
     error: bytes | None = None
+    graph: str = ""
+    source: str = ""
+    inject: Inject = Inject.NONE
+    given: bytes | None = None
+    awaits: str = ""
+    awaited: bytes | None = None
 
     @property
     def fence(self) -> Fence:
@@ -107,7 +121,7 @@ class Claim(msgspec.Struct, array_like=True):
 
 
 class Job(msgspec.Struct, kw_only=True):
-    """The whole record."""
+    """The whole record. ``awaits``: the graph it started and waits for; ``replaced``: whose value is to be its own."""
 
     id: str
     task: str
@@ -135,6 +149,10 @@ class Job(msgspec.Struct, kw_only=True):
     result: bytes | None = None
     error: bytes | None = None
     progress: bytes | None = None
+    graph: str = ""
+    links: Links | None = None
+    awaits: str = ""
+    replaced: bool = False
 
 
 class ErrorInfo(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -22,7 +22,8 @@ class Transition(msgspec.Struct):
     """What a worker writes about one claim. Applied only if the fence still holds.
 
     ``yields_to_cancel``: a cancel requested meanwhile wins and the job ends cancelled. Success and failure win over a
-    cancel; retry, snooze and hand-back lose to it.
+    cancel; retry, snooze, hand-back and waiting lose to it. ``adopt``: with ``to=WAITING``, the staged graph that becomes
+    real in the same write and that the job waits for.
     """
 
     id: str
@@ -40,6 +41,8 @@ class Transition(msgspec.Struct):
     fingerprint: str = ""
     keep_done: str = ""
     keep_failed: str = ""
+    adopt: str = ""
+    replaced: bool = False
 
 
 # -- outcomes: what a run of a claim came to
@@ -78,11 +81,18 @@ class Crashed(msgspec.Struct):
     max_crashes: int
 
 
+class Adopted(msgspec.Struct):
+    """The job waits for a graph it has staged: to run again when that is over, or ``replaced`` by its value."""
+
+    graph: str
+    replaced: bool = False
+
+
 class HandedBack(msgspec.Struct):
     """The worker gives the claim back unfinished or unstarted, at no cost to the job."""
 
 
-Outcome = Succeeded | Failed | Crashed | Snoozed | Stopped | HandedBack
+Outcome = Succeeded | Failed | Crashed | Snoozed | Stopped | Adopted | HandedBack
 
 
 def decide(claim: Claim, outcome: Outcome, keep_done: str = "", keep_failed: str = "") -> Transition:
@@ -102,6 +112,9 @@ def decide(claim: Claim, outcome: Outcome, keep_done: str = "", keep_failed: str
         _crash(move, claim, outcome)
     elif type(outcome) is Stopped:
         move.to, move.event, move.reason = State.CANCELLED, "cancelled", outcome.reason
+    elif type(outcome) is Adopted:
+        move.to, move.event, move.yields_to_cancel = State.WAITING, "waiting", True
+        move.adopt, move.replaced = outcome.graph, outcome.replaced
     else:
         _again(move, "released", 0)
     return move

@@ -14,6 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 import msgspec
 
 from windlass.core.event import Entry
+from windlass.core.graph import GraphInfo, Input, NewGraph
 from windlass.core.job import Claim, Fence, Finished, Job, LogLine, NewJob, State
 from windlass.core.keep import DEFAULT_KEEP, Keep
 from windlass.core.lifecycle import Transition
@@ -43,6 +44,8 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
     events_kept: int = 10_000
     logs_kept: int = 1_000
     scan_limit: int = 10_000
+    staged_for: int = 3_600_000
+    audit_every: int = 60_000
 
 
 class Accept(StrEnum):
@@ -60,6 +63,19 @@ class Answer(msgspec.Struct, frozen=True):
 
     status: Accept
     reason: str = ""
+
+
+class GraphAnswer(msgspec.Struct, frozen=True):
+    """The answer to a part of a graph, or to all of it.
+
+    ``staged``: how many of its nodes the store has now. ``more``: it is accepted, and not all of its jobs are in their
+    queues yet; workers see to that, and so does whoever calls again.
+    """
+
+    status: Accept
+    reason: str = ""
+    staged: int = 0
+    more: bool = False
 
 
 class Declared(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -141,7 +157,10 @@ class Note(msgspec.Struct):
 
 
 class SweepReply(msgspec.Struct, array_like=True):
-    """What a sweep did. ``more``: it stopped at its limit and should be called again soon."""
+    """What a sweep did. ``more``: it stopped at its limit and should be called again soon.
+
+    ``repaired``: workflows that had no live job and no end, which should never be, and that were put right.
+    """
 
     promoted: int = 0
     recovered: int = 0
@@ -152,6 +171,7 @@ class SweepReply(msgspec.Struct, array_like=True):
     dead_workers: list[str] = []
     more: bool = False
     next_check: int = -1
+    repaired: list[str] = []
 
 
 class Action(StrEnum):
@@ -205,6 +225,13 @@ class Page(msgspec.Struct):
     jobs: list[Job] = []
     cursor: str = ""
     partial: bool = False
+
+
+class GraphPage(msgspec.Struct):
+    """Workflows, newest first. ``cursor`` continues the listing, empty at its end."""
+
+    graphs: list[GraphInfo] = []
+    cursor: str = ""
 
 
 class WatchReply(msgspec.Struct, array_like=True):
@@ -265,6 +292,12 @@ class Store(Protocol):
     async def insert(self, jobs: Sequence[NewJob]) -> list[Answer]:
         """Keep new jobs: one answer per job, in order. At most MAX_BATCH of them. Wakes idle workers."""
 
+    async def insert_graph(self, graph: NewGraph, first: int, nodes: Sequence[NewJob], commit: bool) -> GraphAnswer:
+        """Stage a part of a graph, the nodes from number ``first`` on; ``commit`` makes all of it real.
+
+        Nothing of a staged graph can be seen, and it vanishes when it is not committed in time. At most MAX_BATCH nodes.
+        """
+
     async def beat(self, presence: Presence, acked_seq: int, held: Sequence[str]) -> BeatReply:
         """Register or renew a worker and reconcile what it holds.
 
@@ -309,6 +342,18 @@ class Store(Protocol):
 
     async def find(self, query: Query) -> Page:
         """A page of records."""
+
+    async def inputs(self, ids: Sequence[str]) -> list[list[Input]]:
+        """The sources that carry a value to each of these nodes, in order. At most four nodes in one call."""
+
+    async def graphs(self, states: Sequence[State] = (), after: str = "", limit: int = 100) -> GraphPage:
+        """A page of workflows."""
+
+    async def graph(self, id: str) -> GraphInfo | None:
+        """One workflow, None where there is none."""
+
+    async def members(self, graph: str, after: int = -1, limit: int = MAX_BATCH) -> list[Job]:
+        """A graph's nodes, joins included, behind number ``after``, in the order they were submitted."""
 
     async def logs(self, id: str, after: int = -1, limit: int = MAX_BATCH) -> list[LogLine]:
         """A job's log lines behind number ``after``."""
