@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -200,6 +201,29 @@ def latency_await(app: ModuleType, samples: int) -> Answer:
     return _run(app, main)
 
 
+def _workflow(app: ModuleType, shape: str, size: int, samples: int) -> Answer:
+    """Whole workflows one after the other, each from the call until its value is in hand."""
+    if hasattr(app, "aworkflow"):
+
+        async def main() -> Answer:
+            await app.aworkflow(shape, 10)
+            times = []
+            for _ in range(samples):
+                started = time.perf_counter()
+                await app.aworkflow(shape, size)
+                times.append(time.perf_counter() - started)
+            return {"seconds": times}
+
+        return _run(app, main)
+    app.workflow(shape, 10)
+    times = []
+    for _ in range(samples):
+        started = time.perf_counter()
+        app.workflow(shape, size)
+        times.append(time.perf_counter() - started)
+    return {"seconds": times}
+
+
 def pending(app: ModuleType) -> Answer:
     """How many jobs still wait."""
     if hasattr(app, "apending"):
@@ -232,7 +256,7 @@ OPERATIONS: dict[str, Callable[..., Answer]] = {
         pending,
         versions,
     )
-}
+} | {f"workflow_{shape}": partial(_workflow, shape=shape) for shape in ("chain", "group", "chord", "tree")}
 
 
 def main() -> None:

@@ -3,14 +3,14 @@
 BENCH_KIND chooses the task: `async` (a coroutine), `thread` (a plain function) or `process` (one in a child process).
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib.metadata import version
 from typing import Any
 
 import apsw
 
 from benchmarks.apps import settings, work
-from windlass import Windlass
+from windlass import Windlass, Work, chain, chord, current, flow, group
 
 _s = settings.read()
 _durability = "full" if _s.full else "normal"
@@ -64,6 +64,35 @@ def call(value: int) -> None:
 
 async def acall(value: int) -> None:
     work.check(await (await _task.enqueue(value)), value)
+
+
+@app.task(name="total")
+async def total(values: list[int]) -> int:
+    return work.total(values)
+
+
+@app.task(name="parent")
+async def parent() -> int:
+    return work.total(current().results)
+
+
+def _tree(fans: tuple[int, ...]) -> Work[int]:
+    if not fans:
+        return noop_async.si(1)
+    return flow(parent.si(), needs=[_tree(fans[1:]) for _ in range(fans[0])])
+
+
+_SHAPES: dict[str, Callable[[int], tuple[Work[Any], Any]]] = {
+    "chain": lambda size: (chain(noop_async.s(1), *[noop_async.s() for _ in range(size - 1)]), 1),
+    "group": lambda size: (group(noop_async.s(value) for value in range(size)), list(range(size))),
+    "chord": lambda size: (chord([noop_async.s(1) for _ in range(size)], total.s()), size + 1),
+    "tree": lambda size: (_tree(work.fans(size)), size),
+}
+
+
+async def aworkflow(shape: str, size: int) -> None:
+    built, value = _SHAPES[shape](size)
+    work.check(await (await built.enqueue()), value)
 
 
 def pending() -> int:

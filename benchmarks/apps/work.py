@@ -68,6 +68,17 @@ COROUTINES: dict[str, Callable[[int], Coroutine[Any, Any, int]]] = {
 }
 
 
+def total(values: list[int]) -> int:
+    """What a chord's body and a tree's parents give: one more than what is under them."""
+    mark()
+    return 1 + sum(values)
+
+
+def fans(size: int) -> tuple[int, ...]:
+    """How many children the nodes of a tree have, level by level: 9, 10 and 10 make a tree of 1,000."""
+    return (9, 10, 10) if size == 1000 else (size - 1,)
+
+
 def check(found: object, value: int) -> None:
     """A result that is not the argument is a wrong one."""
     if found != value:

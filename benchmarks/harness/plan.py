@@ -20,6 +20,7 @@ class Plan:
     bulk: int = 100_000
     drain: int = 20_000
     latency: int = 300
+    workflows: int = 10
     startup: int = 3
     idle_seconds: float = 3.0
     growth: tuple[int, ...] = (10_000, 100_000, 1_000_000)
@@ -77,6 +78,7 @@ REDIS_QUICK = Plan(
     bulk=20_000,
     drain=10_000,
     latency=100,
+    workflows=5,
     startup=1,
     idle_seconds=1.0,
     growth=(10_000, 100_000),

@@ -73,6 +73,11 @@ REDIS = (
     Target("drain:1:no-results", "rate", at_least=15, baseline=BEST_PYTHON),
     Target("latency:idle", "p50", at_most=0.8, baseline="huey"),
     Target("latency:idle", "p99/p50", at_most=3, baseline=NOBODY),
+    *(
+        Target(f"workflow:{shape}", "time", at_most=bound, baseline=peer)
+        for shape in ("chain", "group", "chord", "tree")
+        for peer, bound in (("celery", 0.1), ("bullmq", 1.0))
+    ),
     Target("io", "to ideal", at_most=1.15, baseline=NOBODY),
     Target("memory", "idle", at_most=45, baseline=NOBODY),
     Target("memory", "after/loaded", at_most=1.1, baseline=NOBODY),

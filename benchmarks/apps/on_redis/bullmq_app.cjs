@@ -1,7 +1,7 @@
 // The operations of benchmarks/apps/client.py for BullMQ: `node bullmq_app.cjs OP JSON` prints one line of JSON.
 
 const { existsSync } = require("node:fs");
-const { Queue, QueueEvents } = require("bullmq");
+const { FlowProducer, Queue, QueueEvents } = require("bullmq");
 const { QUEUE, connection, jobOptions } = require("./bullmq_common.cjs");
 
 const WARM_UP = 20;
@@ -78,6 +78,60 @@ async function latency_await({ samples }) {
   return { seconds: times };
 }
 
+const call = (name, data, children) => ({ name, data, queueName: QUEUE, opts: jobOptions, children });
+const fans = (size) => (size === 1000 ? [9, 10, 10] : [size - 1]);
+
+function tree([fan, ...rest]) {
+  if (fan === undefined) return call("noop", { value: 1 });
+  return call("total", {}, range(0, fan).map(() => tree(rest)));
+}
+
+// Each step of the chain is the parent of the one before it and passes on what that gave.
+function chainOf(size) {
+  let step = call("noop", { value: 1 });
+  for (let number = 1; number < size; number++) step = call("pass", {}, [step]);
+  return step;
+}
+
+const flows = {
+  chain: (size) => [chainOf(size), 1],
+  chord: (size) => [call("total", {}, range(0, size).map(() => call("noop", { value: 1 }))), size + 1],
+  tree: (size) => [tree(fans(size)), size],
+};
+
+// A group has no parent: its jobs are added at once and waited for one and all.
+async function runGroup(events, size) {
+  const jobs = await addMany(range(0, size));
+  const values = await Promise.all(jobs.map((job) => job.waitUntilFinished(events, 60000)));
+  values.forEach((value, place) => { if (value !== place) throw new Error(`wrong result: ${value}`); });
+}
+
+async function runFlow(producer, events, shape, size) {
+  const [root, value] = flows[shape](size);
+  const { job } = await producer.add(root);
+  const found = await job.waitUntilFinished(events, 60000);
+  if (found !== value) throw new Error(`wrong result: ${found} instead of ${value}`);
+}
+
+async function workflow(shape, { size, samples }) {
+  const producer = new FlowProducer({ connection });
+  const events = new QueueEvents(QUEUE, { connection, lastEventId: "0-0" });
+  events.setMaxListeners(0);
+  await events.waitUntilReady();
+  const once = (wanted) =>
+    shape === "group" ? runGroup(events, wanted) : runFlow(producer, events, shape, wanted);
+  await once(10);
+  const times = [];
+  for (let sample = 0; sample < samples; sample++) {
+    const started = seconds();
+    await once(size);
+    times.push(seconds() - started);
+  }
+  await events.close();
+  await producer.close();
+  return { seconds: times };
+}
+
 async function pending() {
   const counts = await queue.getJobCounts("waiting", "active", "prioritized", "delayed", "failed");
   return { pending: Object.values(counts).reduce((sum, count) => sum + count, 0) };
@@ -92,6 +146,9 @@ async function versions() {
 }
 
 const operations = { enqueue_await, gather, bulk, fill, load, latency_await, pending, versions };
+for (const shape of ["chain", "group", "chord", "tree"]) {
+  operations[`workflow_${shape}`] = (sizes) => workflow(shape, sizes);
+}
 
 async function main() {
   const [operation, text] = process.argv.slice(2);

@@ -41,7 +41,21 @@ const bodies = {
   },
 };
 
-const worker = new Worker(QUEUE, bodies[work], { connection, concurrency });
+const childrenOf = async (job) => Object.values(await job.getChildrenValues());
+const parents = {
+  async pass(job) {
+    const [value] = await childrenOf(job);
+    mark();
+    return value;
+  },
+  async total(job) {
+    const values = await childrenOf(job);
+    mark();
+    return 1 + values.reduce((sum, value) => sum + value, 0);
+  },
+};
+
+const worker = new Worker(QUEUE, (job) => (parents[job.name] || bodies[work])(job), { connection, concurrency });
 worker.on("error", (error) => console.error(error.message));
 setInterval(flush, FLUSH_MS);
 

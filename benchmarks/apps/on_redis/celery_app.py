@@ -3,7 +3,7 @@
 from importlib.metadata import version
 from typing import Any
 
-from celery import Celery
+from celery import Celery, chain, chord, group
 
 from benchmarks.apps import settings, work
 
@@ -26,6 +26,27 @@ def enqueue(value: int) -> Any:
 
 def call(value: int) -> None:
     work.check(noop.delay(value).get(timeout=30), value)
+
+
+total = app.task(name="total")(work.total)
+
+
+def _tree(fans: tuple[int, ...]) -> Any:
+    if not fans:
+        return noop.si(1)
+    return chord([_tree(fans[1:]) for _ in range(fans[0])], total.s())
+
+
+def workflow(shape: str, size: int) -> None:
+    if shape == "chain":
+        built, value = chain(noop.s(1), *[noop.s() for _ in range(size - 1)]), 1
+    elif shape == "group":
+        built, value = group(noop.s(number) for number in range(size)), list(range(size))
+    elif shape == "chord":
+        built, value = chord([noop.s(1) for _ in range(size)], total.s()), size + 1
+    else:
+        built, value = _tree(work.fans(size)), size
+    work.check(built.apply_async().get(timeout=300), value)
 
 
 def pending() -> int:

@@ -2,7 +2,7 @@
 
 from benchmarks.harness.plan import Plan
 from benchmarks.scenarios.base import Scenario
-from benchmarks.scenarios.on_redis import drain, enqueue, footprint, growth, latency, workloads
+from benchmarks.scenarios.on_redis import drain, enqueue, footprint, growth, latency, workflows, workloads
 
 
 def build(plan: Plan) -> list[Scenario]:
@@ -12,6 +12,7 @@ def build(plan: Plan) -> list[Scenario]:
         *drain.scenarios(plan),
         *latency.scenarios(plan),
         *workloads.scenarios(plan),
+        *workflows.scenarios(plan),
         *footprint.scenarios(plan),
         *growth.scenarios(plan),
     ]
