@@ -57,6 +57,24 @@ async def reporting(n: int, pause: float) -> int:
 
 
 @app.task
+async def member(n: int, pause: float, fails: bool) -> int:
+    """One of a chord's header; some are bound to fail."""
+    note("start")
+    await asyncio.sleep(pause)
+    if fails:
+        raise ValueError(f"member {n} was bound to fail")
+    note("end")
+    return n
+
+
+@app.task
+async def body(values: list[int]) -> int:
+    note("start")
+    note("end")
+    return sum(values)
+
+
+@app.task
 async def blocking(seconds: float) -> str:
     """Keeps the whole loop from turning."""
     note("start")
