@@ -224,6 +224,16 @@ def _workflow(app: ModuleType, shape: str, size: int, samples: int) -> Answer:
     return {"seconds": times}
 
 
+def huge_submit(app: ModuleType, size: int) -> Answer:
+    """One chord, larger than any single step of a server may be."""
+    return _run(app, lambda: app.ahuge_submit(size))
+
+
+def huge_wait(app: ModuleType, size: int) -> Answer:
+    """Its end: how long it took from the first job on, and how long after the last member its body started."""
+    return _run(app, lambda: app.ahuge_wait(size))
+
+
 def pending(app: ModuleType) -> Answer:
     """How many jobs still wait."""
     if hasattr(app, "apending"):
@@ -253,6 +263,8 @@ OPERATIONS: dict[str, Callable[..., Answer]] = {
         load,
         latency,
         latency_await,
+        huge_submit,
+        huge_wait,
         pending,
         versions,
     )

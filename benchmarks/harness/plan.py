@@ -21,6 +21,7 @@ class Plan:
     drain: int = 20_000
     latency: int = 300
     workflows: int = 10
+    huge: int = 100_000
     startup: int = 3
     idle_seconds: float = 3.0
     growth: tuple[int, ...] = (10_000, 100_000, 1_000_000)

@@ -78,6 +78,8 @@ REDIS = (
         for shape in ("chain", "group", "chord", "tree")
         for peer, bound in (("celery", 0.1), ("bullmq", 1.0))
     ),
+    Target("workflow:huge", "body after", at_most=1000, baseline=NOBODY),
+    Target("workflow:huge", "longest call", at_most=20, baseline=NOBODY),
     Target("io", "to ideal", at_most=1.15, baseline=NOBODY),
     Target("memory", "idle", at_most=45, baseline=NOBODY),
     Target("memory", "after/loaded", at_most=1.1, baseline=NOBODY),

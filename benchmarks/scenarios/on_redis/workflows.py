@@ -7,19 +7,29 @@ run before their parent, level by level; a chain in BullMQ is a flow whose every
 from collections.abc import Iterable
 from functools import partial
 
-from benchmarks.harness import backlog
+from benchmarks.harness import backlog, space
 from benchmarks.harness.plan import Plan
 from benchmarks.harness.process import Worker, ask
 from benchmarks.peers.model import Contender
 from benchmarks.scenarios.base import Metric, Metrics, Scenario, Trial
 from benchmarks.scenarios.on_redis import lineup
 
+HUGE = (
+    Metric("submit", "s", higher=False),
+    Metric("run", "s", higher=False),
+    Metric("body after", "ms", higher=False),
+    Metric("longest call", "ms", higher=False),
+    Metric("per job", "bytes", higher=False),
+)
+# The longest entry of the server's slow log, in microseconds. A script may read it, and answers one number.
+LONGEST = "local m = 0 for _, e in ipairs(redis.call('SLOWLOG', 'GET', -1)) do m = math.max(m, e[3]) end return m"
 WITH_WORKFLOWS = ("windlass", "bullmq", "celery")
 SHAPES = {"chain": 100, "group": 1_000, "chord": 1_000, "tree": 1_000}
 
 
 def scenarios(plan: Plan) -> list[Scenario]:
-    """One question per shape."""
+    """One question per shape, and one about a chord that is far larger than any single step may be."""
+    huge = f"one chord over {plan.huge:,} jobs"
     return [
         Scenario(
             f"workflow:{shape}",
@@ -30,13 +40,42 @@ def scenarios(plan: Plan) -> list[Scenario]:
             partial(_measure, shape),
         )
         for shape, size in SHAPES.items()
-    ]
+    ] + [Scenario("workflow:huge", huge, plan.side_rounds, HUGE, _windlass, _measure_huge)]
 
 
 def _groups() -> Iterable[list[Contender]]:
     for group in lineup.workers("one"):
         if group[0].name in WITH_WORKFLOWS:
             yield group
+
+
+def _windlass() -> Iterable[list[Contender]]:
+    for group in lineup.workers("one"):
+        if group[0].name == "windlass":
+            yield group
+
+
+def _measure_huge(trial: Trial) -> Metrics:
+    """Submitted with no worker, so that the server's memory is that of jobs that wait; then run by one."""
+    with space.fresh(trial.contender) as place:
+        assert place.server
+        ask(trial.environment, trial.contender, place, "fill", {"count": 1})
+        place.server.command("CONFIG", "SET", "slowlog-log-slower-than", "3000")
+        place.server.command("CONFIG", "SET", "slowlog-max-len", "10000")
+        before = int(place.server.info("memory", "used_memory"))
+        size = {"size": trial.plan.huge}
+        submitted = ask(trial.environment, trial.contender, place, "huge_submit", size)
+        held = int(place.server.info("memory", "used_memory")) - before
+        with Worker(trial.environment, trial.contender, place):
+            ran = ask(trial.environment, trial.contender, place, "huge_wait", size)
+        longest = int(place.server.command("EVAL", LONGEST, "0"))
+    return {
+        "submit": submitted["seconds"],
+        "run": ran["seconds"],
+        "body after": ran["after"] * 1000,
+        "longest call": longest / 1000,
+        "per job": held / trial.plan.huge,
+    }
 
 
 def _measure(shape: str, trial: Trial) -> Metrics:
