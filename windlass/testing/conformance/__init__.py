@@ -41,6 +41,7 @@ from windlass.testing.conformance.events import EventRules
 from windlass.testing.conformance.exchange import ClaimRules, FenceRules, SettleRules
 from windlass.testing.conformance.expiry import ExpiryRules
 from windlass.testing.conformance.find import FindRules, GetRules
+from windlass.testing.conformance.graph_insert import OpenRules, StageRules
 from windlass.testing.conformance.insert import InsertRules
 from windlass.testing.conformance.life import LifeRules
 from windlass.testing.conformance.notes import NoteRules
@@ -100,6 +101,8 @@ class Conformance(
     WakeRules,
     CountRules,
     ConcurrencyRules,
+    StageRules,
+    OpenRules,
 ):
     """Every rule. A subclass says how to make its engine."""
 

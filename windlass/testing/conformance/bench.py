@@ -6,14 +6,19 @@ Nothing here sleeps. Time passes only when a test says so; news from a store is 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
 
+import msgspec
+
 from windlass.core.event import Event, expand
+from windlass.core.graph import GraphInfo
 from windlass.core.job import Claim, Fence, Finished, Job, NewJob, State
 from windlass.core.lifecycle import Outcome, Succeeded, Transition, decide
 from windlass.store.base import (
+    MAX_BATCH,
+    Accept,
     Action,
     Answer,
     BeatReply,
@@ -22,6 +27,7 @@ from windlass.store.base import (
     Clock,
     Declared,
     ExchangeReply,
+    GraphAnswer,
     Note,
     Presence,
     Query,
@@ -32,6 +38,9 @@ from windlass.store.base import (
     Want,
     WorkerInfo,
 )
+
+if TYPE_CHECKING:
+    from windlass.testing.conformance.plans import Plan
 
 START = 1_800_000_000_000
 LEASE = 15_000
@@ -266,6 +275,52 @@ class Bench:
         await hand.take(id)
         await self.store.leave(hand.id, crashed=True)
 
+    async def stage(self, plan: Plan, first: int = 0, last: int | None = None, commit: bool = False) -> GraphAnswer:
+        """Hand in the nodes from number ``first`` to before ``last``, all the rest unless said otherwise."""
+        return await self.store.insert_graph(plan.graph, first, plan.nodes[first:last], commit)
+
+    async def submit(self, plan: Plan) -> GraphAnswer:
+        """Hand in a whole graph, in as many parts as it takes; it must be accepted. Answers what the commit did."""
+        graph, nodes = plan.graph, plan.nodes
+        for first in range(0, len(nodes), MAX_BATCH):
+            part = nodes[first : first + MAX_BATCH]
+            answer = await self.store.insert_graph(graph, first, part, commit=first + MAX_BATCH >= len(nodes))
+            assert answer.status is Accept.ACCEPTED, f"part from {first} of {graph.id}: {answer}"
+        return answer
+
+    async def graph(self, id: str = "g") -> GraphInfo:
+        info = await self.store.graph(id)
+        assert info is not None, f"no graph {id}"
+        return info
+
+    async def drain(self) -> None:
+        """Sweep until every todo is worked off."""
+        for _ in range(1_000):
+            reply = await self.store.sweep()
+            if not reply.more and reply.next_check != 0:
+                return
+        raise AssertionError(f"after 1,000 sweeps there is still something to do: {reply}")
+
+    async def play(self, hand: Hand, outcomes: Mapping[str, Outcome] | None = None, total: int = 10) -> list[str]:
+        """Run whatever there is to run until there is no more; which jobs ran, in order.
+
+        A job's value is its own id, unless another outcome is given for it. A given outcome is played once.
+        """
+        ran: list[str] = []
+        left = dict(outcomes or {})
+        for _ in range(10_000):
+            claims = await hand.claim(total)
+            if not claims:
+                await self.drain()
+                claims = await hand.claim(total)
+            if not claims:
+                return ran
+            ran += [claim.id for claim in claims]
+            moves = [move(claim, left.pop(claim.id, None) or value(claim.id)) for claim in claims]
+            reply = await hand.exchange(moves)
+            assert not reply.refused, f"refused {reply.refused} of {[claim.id for claim in claims]}"
+        raise AssertionError(f"it never ends; the last to run were {ran[-10:]}")
+
     async def passes(self, ms: int, *alive: Hand) -> list[SweepReply]:
         """Time passes as in service: in steps that are no jump, with a beat of those alive and a sweep at each."""
         replies = []
@@ -314,6 +369,11 @@ class Bench:
 def new_job(id: str, *, task: str = "t", queue: str = "q", payload: bytes = b'{"x":1}', **fields: Any) -> NewJob:
     """A job as a caller hands it in."""
     return NewJob(id=id, task=task, queue=queue, payload=payload, **fields)
+
+
+def value(id: str) -> Succeeded:
+    """The outcome of a job whose value is its own id."""
+    return Succeeded(msgspec.json.encode(id))
 
 
 def presence(
