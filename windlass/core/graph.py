@@ -99,5 +99,9 @@ def verdict(shape: Shape, broken: int, spare: int, stopped: str = "") -> State:
 
 
 def because(task: str, id: str, state: State) -> str:
-    """The reason of everything that did not happen because of one job: it names the job."""
-    return f"{task} {id} {'failed' if state is State.FAILED else 'was cancelled'}"
+    """The reason of everything that did not happen because of one job: it names the job.
+
+    A callback for failures is skipped because something succeeded. A join that succeeded or was cancelled has no task.
+    """
+    what = "was cancelled" if state is State.CANCELLED else state.value
+    return f"{task or 'workflow'} {id} {what}"
