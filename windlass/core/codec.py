@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -107,10 +108,20 @@ class Codec:
         self.var_keyword = next((p.name for p in parameters if p.kind is p.VAR_KEYWORD), "")
         self.hints = {key: hints.get(key, Any) for key in (*self.names, self.var_positional, self.var_keyword) if key}
         self._check_types(hints)
-        fields = [self._field(p) for p in plain]
-        self._struct = msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=not self.var_keyword)
-        self._arguments = msgspec.json.Decoder(self._struct, dec_hook=_dec_hook)
+        self._fields = [self._field(p) for p in plain]
+        self._arguments = self._decoder(self._fields)
         self._result = msgspec.json.Decoder(hints.get("return", Any), dec_hook=_dec_hook)
+
+    def _decoder(self, fields: list[tuple[str, Any, Any]]) -> msgspec.json.Decoder[Any]:
+        struct = msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=not self.var_keyword)
+        return msgspec.json.Decoder(struct, dec_hook=_dec_hook)
+
+    @cached_property
+    def _rest(self) -> msgspec.json.Decoder[Any]:
+        """For arguments without the first, which nobody knows yet."""
+        if not self.positional:
+            return self._arguments
+        return self._decoder([(self.positional[0], Any, None), *self._fields[1:]])
 
     def _field(self, parameter: inspect.Parameter) -> tuple[str, Any, Any]:
         kind = self.hints[parameter.name]
@@ -131,10 +142,38 @@ class Codec:
 
     def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any], max_bytes: int, *, stable: bool = False) -> bytes:
         """The payload of a call, checked by reading it back as the worker will."""
-        fields = self._bind(args, kwargs)
+        return self._checked(self._bind(args, kwargs), self._arguments, max_bytes, stable)
+
+    def encode_rest(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], max_bytes: int, *, stable: bool = False
+    ) -> bytes:
+        """The payload of a call that gets its first argument when it runs: all the others, checked alike."""
+        if not self.positional and not self.var_positional:
+            raise BadArguments(f"task {self.name}{self.signature}: it has no first argument to take a value")
+        fields = self._bind((None, *args), kwargs)
+        if self.positional:
+            del fields[self.positional[0]]
+        else:
+            del fields[f"*{self.var_positional}"][0]
+        return self._checked(fields, self._rest, max_bytes, stable)
+
+    def encode_each(self, calls: Iterable[list[Any]], max_bytes: int, *, stable: bool = False) -> bytes:
+        """The payload of one job that makes many calls, given as lists of positional arguments; each is checked."""
+        each = []
+        for place, args in enumerate(calls):
+            try:
+                self.encode(tuple(args), {}, max_bytes)
+            except BadArguments as error:
+                raise BadArguments(f"item {place}: {error}") from error
+            each.append(args)
+        return encode({"each": each}, f"task {self.name}: the arguments", max_bytes, stable=stable)
+
+    def _checked(
+        self, fields: dict[str, Any], decoder: msgspec.json.Decoder[Any], max_bytes: int, stable: bool
+    ) -> bytes:
         try:
             payload = encode(fields, f"task {self.name}: the arguments", max_bytes, stable=stable)
-            self.decode(payload)
+            self._decode(payload, decoder)
         except BadArguments:
             raise
         except PayloadError as error:
@@ -171,10 +210,13 @@ class Codec:
 
     def decode(self, payload: bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """``(args, kwargs)`` to call the function with; BadArguments says what does not fit."""
+        return self._decode(payload, self._arguments)
+
+    def _decode(self, payload: bytes, decoder: msgspec.json.Decoder[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         try:
             if self.var_positional or self.var_keyword:
-                return self._decode_variadic(payload)
-            values = msgspec.structs.astuple(self._arguments.decode(payload))
+                return self._decode_variadic(payload, decoder)
+            values = msgspec.structs.astuple(decoder.decode(payload))
         except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
             raise BadArguments(f"task {self.name}{self.signature}: the payload does not fit: {error}") from error
         if not self.keyword_only:
@@ -182,11 +224,13 @@ class Codec:
         cut = len(self.positional)
         return values[:cut], dict(zip(self.keyword_only, values[cut:], strict=True))
 
-    def _decode_variadic(self, payload: bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def _decode_variadic(
+        self, payload: bytes, decoder: msgspec.json.Decoder[Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         raw = _fields_decoder.decode(payload)
         star = raw.pop(f"*{self.var_positional}", None)
         known = {key: value for key, value in raw.items() if key in self.names}
-        values = msgspec.structs.astuple(self._arguments.decode(msgspec.json.encode(known)))
+        values = msgspec.structs.astuple(decoder.decode(msgspec.json.encode(known)))
         extra = {key: self._read(value, self.var_keyword) for key, value in raw.items() if key not in self.names}
         if extra and not self.var_keyword:
             raise BadArguments(f"unexpected argument {next(iter(extra))!r}")

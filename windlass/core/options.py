@@ -249,7 +249,8 @@ def _keep(queue: str, call: Layer, task: Layer, of_queue: Layer, task_name: str)
 
 # -- options that travel with a call, for the worker
 
-_TRAVELS = ("retries", "timeout", "soft_timeout", "result", "cancel_grace", "on_crash", "max_crashes")
+# ``each`` is no option anybody writes: task.map() and starmap() set it.
+_TRAVELS = ("retries", "timeout", "soft_timeout", "result", "cancel_grace", "on_crash", "max_crashes", "each")
 
 
 def pack_call(options: Layer) -> dict[str, Any]:
