@@ -42,6 +42,7 @@ from windlass.testing.conformance.exchange import ClaimRules, FenceRules, Settle
 from windlass.testing.conformance.expiry import ExpiryRules
 from windlass.testing.conformance.find import FindRules, GetRules
 from windlass.testing.conformance.graph_insert import OpenRules, StageRules
+from windlass.testing.conformance.graph_spread import BlameRules, JoinRules, SpreadRules
 from windlass.testing.conformance.insert import InsertRules
 from windlass.testing.conformance.life import LifeRules
 from windlass.testing.conformance.notes import NoteRules
@@ -103,6 +104,9 @@ class Conformance(
     ConcurrencyRules,
     StageRules,
     OpenRules,
+    SpreadRules,
+    JoinRules,
+    BlameRules,
 ):
     """Every rule. A subclass says how to make its engine."""
 

@@ -281,12 +281,14 @@ class Bench:
 
     async def submit(self, plan: Plan) -> GraphAnswer:
         """Hand in a whole graph, in as many parts as it takes; it must be accepted. Answers what the commit did."""
-        graph, nodes = plan.graph, plan.nodes
-        for first in range(0, len(nodes), MAX_BATCH):
-            part = nodes[first : first + MAX_BATCH]
-            answer = await self.store.insert_graph(graph, first, part, commit=first + MAX_BATCH >= len(nodes))
+        graph, nodes, first = plan.graph, plan.nodes, 0
+        while True:
+            part, last = nodes[first : first + MAX_BATCH], first + MAX_BATCH >= len(nodes)
+            answer = await self.store.insert_graph(graph, first, part, commit=last)
             assert answer.status is Accept.ACCEPTED, f"part from {first} of {graph.id}: {answer}"
-        return answer
+            if last:
+                return answer
+            first += MAX_BATCH
 
     async def graph(self, id: str = "g") -> GraphInfo:
         info = await self.store.graph(id)
@@ -299,7 +301,7 @@ class Bench:
             reply = await self.store.sweep()
             if not reply.more and reply.next_check != 0:
                 return
-        raise AssertionError(f"after 1,000 sweeps there is still something to do: {reply}")
+        raise AssertionError("after 1,000 sweeps there is still something to do")
 
     async def play(self, hand: Hand, outcomes: Mapping[str, Outcome] | None = None, total: int = 10) -> list[str]:
         """Run whatever there is to run until there is no more; which jobs ran, in order.
@@ -316,7 +318,7 @@ class Bench:
             if not claims:
                 return ran
             ran += [claim.id for claim in claims]
-            moves = [move(claim, left.pop(claim.id, None) or value(claim.id)) for claim in claims]
+            moves = [move(claim, left.pop(claim.id, value(claim.id))) for claim in claims]
             reply = await hand.exchange(moves)
             assert not reply.refused, f"refused {reply.refused} of {[claim.id for claim in claims]}"
         raise AssertionError(f"it never ends; the last to run were {ran[-10:]}")
