@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from contextvars import ContextVar
 from types import SimpleNamespace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from windlass.core.job import Claim, Meta, Progress
+from windlass.core.lifecycle import Adopting
+from windlass.core.links import Inject
 from windlass.errors import ConfigError, WindlassError
+from windlass.values import decode
+
+if TYPE_CHECKING:
+    from windlass.app import Windlass
+    from windlass.work import Work
+    from windlass.workflow import Workflow
 
 _var: ContextVar[Current | None] = ContextVar("windlass_current", default=None)
 _meta_decoder = msgspec.json.Decoder(Meta)
@@ -29,14 +38,27 @@ class Notes(Protocol):
     def in_process(self, claim: Claim, fn: Callable[..., Any], args: tuple[Any, ...]) -> Any: ...
 
 
+class HandOver(BaseException):
+    """Ends a run whose job goes on as a workflow: it was replaced by one, or waits for one.
+
+    Not an error, and not an ``Exception``: neither a task that catches those nor middleware that reports them is to
+    take it for one.
+    """
+
+    def __init__(self, outcome: Adopting) -> None:
+        super().__init__(f"the job goes on as workflow {outcome.graph.id}")
+        self.outcome = outcome
+
+
 class Current:
     """The running job, as its own code sees it."""
 
-    __slots__ = ("_cancelled", "_meta", "_notes", "claim", "state")
+    __slots__ = ("_app", "_cancelled", "_meta", "_notes", "claim", "state")
 
-    def __init__(self, claim: Claim, notes: Notes, state: SimpleNamespace) -> None:
+    def __init__(self, claim: Claim, notes: Notes, state: SimpleNamespace, app: Windlass) -> None:
         self.claim = claim
         self.state = state
+        self._app = app
         self._notes = notes
         self._meta: Meta | None = None
         self._cancelled = False
@@ -108,6 +130,55 @@ class Current:
         In a coroutine, ``await`` the result; in a thread there is nothing to await, and this waits for it.
         """
         return self._notes.in_process(self.claim, fn, args)
+
+    # -- workflows
+
+    @property
+    def workflow(self) -> Workflow[Any] | None:
+        """The workflow this job belongs to, or None."""
+        return self._app.workflow(self.claim.graph) if self.claim.graph else None
+
+    @property
+    def results(self) -> Any:
+        """The value of the work this job waited for, or the list of what its flow needed first; None if neither.
+
+        Plain JSON values, with a ``Failure`` in place of what failed. Decoded at each call.
+        """
+        if self.claim.awaits:
+            return decode(self.claim.awaited)
+        return decode(self.claim.given) if self.claim.inject is Inject.ASIDE else None
+
+    def replace(self, work: Work[Any]) -> Any:
+        """Let a workflow do this job: its value becomes the job's own, its failure too.
+
+        Does not return. Write ``return await current().replace(work)`` in a coroutine, and the same without ``await``
+        in a plain function.
+        """
+        raise HandOver(self._hand_over(work, replaced=True))
+
+    def wait_for(self, *works: Work[Any]) -> Any:
+        """Wait for a workflow without taking a slot meanwhile. Several works are a group.
+
+        The run ends here. When the work is over the job runs again from its start, with ``results``; what is called
+        then answers them at once. If the work fails, so does the job, without running again.
+        """
+        if self.claim.awaits:
+            return _answer(self.results) if asyncio._get_running_loop() is not None else self.results
+        if not works:
+            raise ConfigError("wait_for() got nothing to wait for")
+        from windlass.work import group
+
+        raise HandOver(self._hand_over(works[0] if len(works) == 1 else group(*works), replaced=False))
+
+    def _hand_over(self, work: Work[Any], *, replaced: bool) -> Adopting:
+        from windlass.plan import make_plan
+
+        plan = make_plan(self._app, work, parent=self.id, replaced=replaced)
+        return Adopting(plan.graph, plan.nodes, replaced)
+
+
+async def _answer(value: Any) -> Any:
+    return value
 
 
 def read_meta(data: bytes) -> Meta:

@@ -19,7 +19,8 @@ AroundRun = Callable[[Current, Run], Awaitable[Any]]
 """Gets the running job and the next step; what it returns is the job's result, what it raises is the job's error.
 
 It runs on the worker's loop, around tasks of every kind. A thread's exception arrives as it was raised; one that was
-raised in a child process arrives as ``JobFailed`` with its type and text.
+raised in a child process arrives as ``JobFailed`` with its type and text. A job that goes on as a workflow leaves by
+``HandOver``, which is no error and no ``Exception``: let it pass.
 """
 
 

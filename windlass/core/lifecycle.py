@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import msgspec
 
-from windlass.core.job import AttemptInfo, Claim, ErrorInfo, Fence, State
+from windlass.core.graph import NewGraph
+from windlass.core.job import AttemptInfo, Claim, ErrorInfo, Fence, NewJob, State
 
 MAX_ATTEMPTS_KEPT = 10
 CRASHED, UNKNOWN, EXPIRED = "worker crashed", "unknown task", "expired"
@@ -22,8 +23,8 @@ class Transition(msgspec.Struct):
     """What a worker writes about one claim. Applied only if the fence still holds.
 
     ``yields_to_cancel``: a cancel requested meanwhile wins and the job ends cancelled. Success and failure win over a
-    cancel; retry, snooze, hand-back and waiting lose to it. ``adopt``: with ``to=WAITING``, the staged graph that becomes
-    real in the same write and that the job waits for.
+    cancel; retry, snooze, hand-back and waiting lose to it. ``adopt``: with ``to=WAITING``, the staged graph that
+    becomes real in the same write and that the job waits for.
     """
 
     id: str
@@ -81,6 +82,14 @@ class Crashed(msgspec.Struct):
     max_crashes: int
 
 
+class Adopting(msgspec.Struct):
+    """The job wants to go on as a graph. The worker stages it and makes this ``Adopted``; ``decide`` never sees it."""
+
+    graph: NewGraph
+    nodes: list[NewJob]
+    replaced: bool = False
+
+
 class Adopted(msgspec.Struct):
     """The job waits for a graph it has staged: to run again when that is over, or ``replaced`` by its value."""
 
@@ -92,7 +101,7 @@ class HandedBack(msgspec.Struct):
     """The worker gives the claim back unfinished or unstarted, at no cost to the job."""
 
 
-Outcome = Succeeded | Failed | Crashed | Snoozed | Stopped | Adopted | HandedBack
+Outcome = Succeeded | Failed | Crashed | Snoozed | Stopped | Adopting | Adopted | HandedBack
 
 
 def decide(claim: Claim, outcome: Outcome, keep_done: str = "", keep_failed: str = "") -> Transition:

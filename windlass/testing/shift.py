@@ -26,6 +26,7 @@ from windlass.middleware import AroundRun
 from windlass.store.base import BeatReply, Presence, Store, Want
 from windlass.worker.children import Children
 from windlass.worker.executor import Executor
+from windlass.worker.graphs import Graphs
 from windlass.worker.notes import NoteBuffer
 from windlass.worker.plan import declarations, default_queues
 from windlass.worker.runner import TIMED_OUT, Elsewhere, Run, judge, run_blocking, run_on_loop, timed_out
@@ -59,7 +60,7 @@ class Shift:
         self._notes = NoteBuffer(store, self._loop, in_process)
         self._notes.worker = id
         children = InlineChildren(self._threads, [self._keep_error] if raise_errors else [])
-        self._executor = Executor(app, SLOTS, self._notes, children, self._news.set)
+        self._executor = Executor(app, SLOTS, self._notes, children, Graphs(store), self._news.set)
         self._executor._threads = self._threads
 
     # -- life

@@ -103,7 +103,8 @@ def request_of(run: Run) -> RunRequest:
     return RunRequest(
         id=claim.id, task=claim.task, version=claim.version, payload=claim.payload, meta=claim.meta, queue=claim.queue,
         priority=claim.priority, run=claim.run, attempt=claim.attempt, crashes=claim.crashes, snoozes=claim.snoozes,
-        enqueued_at=claim.enqueued_at, function=function_path(run.app.tasks[claim.task].fn),
+        enqueued_at=claim.enqueued_at, function=function_path(run.app.tasks[claim.task].fn), graph=claim.graph,
+        inject=claim.inject, given=claim.given, awaits=claim.awaits, awaited=claim.awaited,
     )  # fmt: skip
 
 
@@ -132,10 +133,12 @@ def run_in_child(app: object, request: RunRequest, emit: Callable[[str, Any], No
     claim = Claim(
         request.id, request.task, request.version, request.queue, request.priority, request.payload, request.meta,
         request.run, 0, 0, request.attempt, request.crashes, request.snoozes, request.enqueued_at,
+        graph=request.graph, inject=request.inject, given=request.given, awaits=request.awaits,
+        awaited=request.awaited,
     )  # fmt: skip
     notes: Notes = PipeNotes(emit)
     run = Run(task._app, claim, notes, SimpleNamespace())
-    run.current = ChildCurrent(claim, notes, SimpleNamespace())
+    run.current = ChildCurrent(claim, notes, SimpleNamespace(), task._app)
     run.layers = []  # middleware runs in the worker, around the child
     if task.is_async:
         return asyncio.run(_run_async(run))

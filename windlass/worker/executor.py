@@ -1,6 +1,7 @@
 """Runs claims in their place (loop, thread, process), a bounded number at a time, and collects what became of them.
 
-The executor owns the slots. It never talks to the store: the pump takes finished work from it and brings new claims.
+The executor owns the slots. The pump takes finished work from it and brings new claims; what a job of a workflow needs
+from the store besides is ``graphs``' business.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from windlass.core.job import Claim
-from windlass.core.lifecycle import HandedBack, Outcome, Transition, decide
+from windlass.core.lifecycle import Adopting, HandedBack, Outcome, Transition, decide
 from windlass.errors import Cancel, SoftTimeout
 from windlass.failpoints import failpoint
 from windlass.worker import runner
 from windlass.worker.children import Children
+from windlass.worker.graphs import Graphs
 from windlass.worker.notes import NoteBuffer
 from windlass.worker.runner import LOST, SHUT_DOWN, TIMED_OUT, Run, SoftTask, run_elsewhere, run_on_loop, soften
 from windlass.worker.threads import Threads
@@ -37,9 +39,12 @@ class Executor:
     """``held`` is every claim of this worker, waiting, running or finished and not yet settled."""
 
     def __init__(
-        self, app: Windlass, concurrency: int, notes: NoteBuffer, children: Children, wake: Callable[[], None]
-    ) -> None:
+        self, app: Windlass, concurrency: int, notes: NoteBuffer, children: Children, graphs: Graphs,
+        wake: Callable[[], None],
+    ) -> None:  # fmt: skip
         self._app, self.concurrency, self._notes, self._children, self._wake = app, concurrency, notes, children, wake
+        self._graphs = graphs
+        self._staging: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
         self._threads = Threads(concurrency, self._loop)
         self.timers = Timers(self._loop)
@@ -95,6 +100,24 @@ class Executor:
     def _start(self, run: Run) -> None:
         self.active += 1
         self.started += 1
+        claim = run.claim
+        if claim.awaits or (claim.source and claim.given is None):
+            # Until its values are there the job is one on the loop, wherever it will run: to be stopped like those.
+            place, run.place = run.place, "loop"
+            run.handle = self._loop.create_task(self._fetch(run, place))
+        else:
+            self._launch(run)
+
+    async def _fetch(self, run: Run, place: str) -> None:
+        try:
+            await self._graphs.fetch(run.claim)
+        except BaseException as error:
+            self._done(run, runner.judge(run, error))
+            return
+        run.place, run.handle = place, None
+        self._launch(run)
+
+    def _launch(self, run: Run) -> None:
         if run.place != "process":
             self._arm(run)
         if run.place == "loop":
@@ -143,11 +166,23 @@ class Executor:
         run.settled = True
         if run.stop == LOST or self.held.get(run.claim.id) is not run:
             return
+        if type(outcome) is Adopting:
+            task = self._loop.create_task(self._stage(run, outcome))
+            self._staging.add(task)
+            task.add_done_callback(self._staging.discard)
+            return
         self.completed += 1
         rules = run.rules
         self.finished.append(decide(run.claim, outcome, rules.keep_done, rules.keep_failed))
         if len(self.finished) == 1:
             self._wake()
+
+    async def _stage(self, run: Run, outcome: Adopting) -> None:
+        """The task's code has ended and its slot is free: like a settle, this is for the store to answer."""
+        try:
+            self._settle(run, await self._graphs.stage(outcome))
+        except Exception as error:
+            self._settle(run, runner.judge(run, error))
 
     def settled(self, ids: Sequence[str]) -> None:
         """The store has heard of these; they are no longer held."""
@@ -218,6 +253,7 @@ class Executor:
         self.drop()
         self.held.clear()
         self.finished.clear()
+        self._stop_staging()
 
     def hand_back_waiting(self) -> None:
         """Claims not yet started go back at no cost."""
@@ -244,6 +280,11 @@ class Executor:
         elif run.handle is not None:
             run.handle.cancel()
 
+    def _stop_staging(self) -> None:
+        for task in self._staging:
+            task.cancel()
+
     def close(self) -> None:
+        self._stop_staging()
         self.timers.close()
         self._threads.stop()

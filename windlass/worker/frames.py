@@ -12,7 +12,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from windlass.core.lifecycle import Crashed, Failed, HandedBack, Outcome, Snoozed, Stopped, Succeeded
+from windlass.core.lifecycle import Adopting, Crashed, Failed, HandedBack, Outcome, Snoozed, Stopped, Succeeded
+from windlass.core.links import Inject
 
 DEFAULT_BODY = "windlass.worker.children:run_in_child"
 
@@ -56,6 +57,11 @@ class RunRequest(msgspec.Struct, tag="run", kw_only=True, omit_defaults=True):
     enqueued_at: int = 0
     function: str = ""
     cancelled: bool = False
+    graph: str = ""
+    inject: Inject = Inject.NONE
+    given: bytes | None = None
+    awaits: str = ""
+    awaited: bytes | None = None
 
 
 class CancelRun(msgspec.Struct, tag="cancel"):
@@ -108,12 +114,14 @@ class RunReply(msgspec.Struct, tag="reply", kw_only=True, omit_defaults=True):
     snoozed: Snoozed | None = None
     stopped: Stopped | None = None
     crashed: Crashed | None = None
+    adopting: Adopting | None = None
     handed_back: HandedBack | None = None
 
     @property
     def outcome(self) -> Outcome:
         """The one outcome of this run."""
-        return self.succeeded or self.failed or self.snoozed or self.stopped or self.crashed or HandedBack()
+        ended = self.succeeded or self.failed or self.snoozed or self.stopped or self.crashed or self.adopting
+        return ended or HandedBack()
 
 
 def reply_to(job_id: str, outcome: Outcome, memory: int = 0) -> RunReply:
@@ -129,8 +137,10 @@ def reply_to(job_id: str, outcome: Outcome, memory: int = 0) -> RunReply:
         reply.stopped = outcome
     elif isinstance(outcome, Crashed):
         reply.crashed = outcome
+    elif isinstance(outcome, Adopting):
+        reply.adopting = outcome
     else:
-        reply.handed_back = outcome
+        reply.handed_back = HandedBack()
     return reply
 
 

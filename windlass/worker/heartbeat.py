@@ -20,7 +20,7 @@ from concurrent.futures import Future
 from windlass.errors import StoreError
 from windlass.failpoints import failpoint
 from windlass.portal import new_event_loop
-from windlass.store.base import BeatReply, Presence, Store
+from windlass.store.base import BeatReply, Presence, Store, SweepReply
 
 log = logging.getLogger("windlass.worker")
 
@@ -59,6 +59,7 @@ class Heartbeat:
         self._stopping = False
         self._ticked = time.monotonic()
         self._answered = time.monotonic()
+        self.repaired = 0
 
     async def start(self) -> None:
         self._thread.start()
@@ -126,14 +127,23 @@ class Heartbeat:
                 # Others may take our jobs any moment now: stop them before they run twice.
                 self._worker_loop.call_soon_threadsafe(self._watched.on_silence)
             return min(self._beat, 1.0)
+        self._tell_of(reply)
+        if reply.more:
+            return 0.0
+        return self._beat if reply.next_check < 0 else min(self._beat, (reply.next_check + 1) / 1000)
+
+    def _tell_of(self, reply: SweepReply) -> None:
         if reply.dead_workers:
             log.warning(
                 "recovered %d jobs of dead workers %s (%d quarantined)",
                 reply.recovered + reply.quarantined, ", ".join(reply.dead_workers), reply.quarantined,
             )  # fmt: skip
-        if reply.more:
-            return 0.0
-        return self._beat if reply.next_check < 0 else min(self._beat, (reply.next_check + 1) / 1000)
+        if reply.repaired:
+            self.repaired += len(reply.repaired)
+            log.warning(
+                "put workflows right that had neither a live job nor an end (a bug, or lost data): %s",
+                ", ".join(reply.repaired),
+            )
 
     async def _beat_once(self, store: Store) -> None:
         watched = self._watched

@@ -13,15 +13,16 @@ from contextlib import AbstractContextManager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from windlass.context import Current, Notes, set_current
+from windlass.context import Current, HandOver, Notes, set_current
 from windlass.core import codec
 from windlass.core.duration import to_ms
 from windlass.core.failure import describe
 from windlass.core.job import Claim, ErrorInfo
-from windlass.core.lifecycle import Failed, HandedBack, Outcome, Snoozed, Stopped, Succeeded
+from windlass.core.lifecycle import Adopting, Failed, HandedBack, Outcome, Snoozed, Stopped, Succeeded
 from windlass.core.options import Resolved, unpack_call
 from windlass.errors import Cancel, JobFailed, PayloadError, Snooze, SoftTimeout, TaskTimeout, UnknownTask
 from windlass.middleware import around_run
+from windlass.worker.arguments import arguments
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -37,13 +38,13 @@ class Run:
     """One claim being worked on: what it is, what holds for it, and whether it was told to stop."""
 
     __slots__ = (
-        "app", "claim", "current", "error", "fault", "function", "handle", "layers", "place", "result", "rules",
-        "settled", "soft", "stop", "thread",
+        "app", "claim", "current", "each", "error", "fault", "function", "handle", "layers", "place", "result",
+        "rules", "settled", "soft", "stop", "thread",
     )  # fmt: skip
 
     def __init__(self, app: Windlass, claim: Claim, notes: Notes, state: SimpleNamespace) -> None:
         self.app, self.claim = app, claim
-        self.current = Current(claim, notes, state)
+        self.current = Current(claim, notes, state, app)
         task = app.tasks.get(claim.task)
         handler = None if task else app.handlers.get(claim.queue)
         self.function: Task[Any, Any] | Callable[..., Any] | None = task or handler
@@ -56,7 +57,7 @@ class Run:
         self.layers = app.run_layers
         self.result: Any = None
         self.error: BaseException | None = None
-        self.fault = ""
+        self.fault = self.each = ""
         if b'"options"' in claim.meta:  # most calls have none, and decoding is not free
             self._read_call()
 
@@ -64,12 +65,13 @@ class Run:
         """The options of the call itself. What cannot be read fails this job, never the worker that took it."""
         try:
             call = checked_call(self.current.meta.options)
+            self.each = call.pop("each", "")
             self.rules = self.app.resolve(self.claim.task, self.claim.queue, call) if call else self.rules
         except Exception as error:
             self.fault = f"the options of the call cannot be read: {error!r}"
 
 
-_CALL_TYPES = {"result": bool, "on_crash": str}
+_CALL_TYPES = {"result": bool, "on_crash": str, "each": str}
 
 
 def checked_call(packed: dict[str, Any]) -> dict[str, Any]:
@@ -78,34 +80,6 @@ def checked_call(packed: dict[str, Any]) -> dict[str, Any]:
         if name != "backoff" and type(value) is not _CALL_TYPES.get(name, int):
             raise PayloadError(f"{name} is {value!r}")
     return unpack_call(packed)
-
-
-def arguments(run: Run) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
-    """The function to call and what to call it with; PayloadError when the payload does not fit."""
-    claim, function = run.claim, run.function
-    if run.fault:
-        raise PayloadError(f"task {claim.task}: {run.fault}")
-    if function is None:
-        raise UnknownTask(f"this worker does not declare task {claim.task!r}")
-    task = run.app.tasks.get(claim.task)
-    if task is None:
-        return run.app.handlers[claim.queue], (claim.task, codec.decode_any(claim.payload)), {}
-    payload = claim.payload
-    if claim.version != task.version:
-        payload = upcast(task, claim)
-    args, kwargs = task.codec.decode(payload)
-    return task.fn, args, kwargs
-
-
-def upcast(task: Task[Any, Any], claim: Claim) -> bytes:
-    """An older payload, brought up to the declared version step by step."""
-    fields = codec.decode_any(claim.payload)
-    for version in range(claim.version, task.version):
-        try:
-            fields = task.upcast[version](fields)
-        except Exception as error:
-            raise PayloadError(f"task {task.name}: upcast from version {version} failed: {error!r}") from error
-    return codec.encode(fields, f"task {task.name}: the upcast arguments", 1 << 62)
 
 
 def succeeded(run: Run, result: Any) -> Outcome:
@@ -125,6 +99,8 @@ _NOTHING = Succeeded(b"null")
 
 def judge(run: Run, exc: BaseException) -> Outcome:
     """What an exception out of a task means for its job."""
+    if isinstance(exc, HandOver):
+        return exc.outcome
     if isinstance(exc, Cancel):
         return Stopped(str(exc))
     if isinstance(exc, asyncio.CancelledError) and run.stop:
@@ -197,7 +173,7 @@ async def run_elsewhere(
         outcome = await start()
         if isinstance(outcome, Succeeded):
             return result_of(run, outcome)
-        ended[:] = [(run.error or Elsewhere(outcome), outcome)]
+        ended[:] = [(run.error or raised_elsewhere(outcome), outcome)]
         raise ended[0][0]
 
     set_current(run.current)
@@ -218,6 +194,11 @@ def result_of(run: Run, outcome: Succeeded) -> Any:
         return task.codec.decode_result(outcome.result)
     except PayloadError:
         return codec.decode_any(outcome.result)
+
+
+def raised_elsewhere(outcome: Outcome) -> BaseException:
+    """What stands, around a child, for what was raised in it."""
+    return HandOver(outcome) if isinstance(outcome, Adopting) else Elsewhere(outcome)
 
 
 class Elsewhere(JobFailed):

@@ -21,6 +21,7 @@ from windlass.portal import new_event_loop
 from windlass.store.base import BeatReply, Presence
 from windlass.worker.children import Children
 from windlass.worker.executor import Executor
+from windlass.worker.graphs import Graphs
 from windlass.worker.heartbeat import Heartbeat, Watched
 from windlass.worker.memory import resident_bytes
 from windlass.worker.notes import NoteBuffer
@@ -59,7 +60,9 @@ class Worker:
         self._store = client.store
         self._children = Children(self.plan.children or os.cpu_count() or 1, self._on_child_message)
         self._notes = NoteBuffer(self._store, loop, self._children.call)
-        self.executor = Executor(self.app, self.plan.concurrency, self._notes, self._children, self._nudge)
+        self.executor = Executor(
+            self.app, self.plan.concurrency, self._notes, self._children, Graphs(self._store), self._nudge
+        )
         self.pump = Pump(self._store, self.plan.queues, self.executor, self._notes, self._on_gone)
         await self._run_hooks(self.app.start_hooks)
         await self._be_born()
@@ -131,8 +134,15 @@ class Worker:
         return Presence(
             id=self.id, queues=list(self.plan.queues), declares=self._declares, lease=self.app.settings.lease,
             host=socket.gethostname(), pid=os.getpid(), started_at=self._started_at, concurrency=self.plan.concurrency,
-            load={"running": self.executor.active, "held": len(self.executor.held), "done": self.executor.completed},
+            load=self._load(),
         )  # fmt: skip
+
+    def _load(self) -> dict[str, int]:
+        executor = self.executor
+        return {
+            "running": executor.active, "held": len(executor.held), "done": executor.completed,
+            "repaired": self._heartbeat.repaired,
+        }  # fmt: skip
 
     # -- what the store says
 

@@ -1,0 +1,66 @@
+"""What a worker does for workflows around a run: read the values a job is given, and stage the graph it leaves behind.
+
+The only part of the way from claim to outcome that asks the store; a job of its own never comes here. A store that
+cannot be reached is asked again, as by the pump, for as long as the job is this worker's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TypeVar
+
+from windlass.core.job import Claim, ErrorInfo
+from windlass.core.lifecycle import Adopted, Adopting, Failed
+from windlass.errors import StoreUnavailable
+from windlass.store.base import Accept, Store
+from windlass.values import read_value
+
+log = logging.getLogger("windlass.worker")
+
+T = TypeVar("T")
+
+CHUNK = 250
+"""How many nodes are staged in one call."""
+
+RETRY_MAX = 2.0
+REFUSED = "workflow not accepted"
+
+
+class Graphs:
+    """The store, as jobs of workflows need it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def fetch(self, claim: Claim) -> None:
+        """Put into the claim what its graph brings to it."""
+        if claim.source and claim.given is None:
+            claim.given = await self._insist(partial(read_value, self._store, claim.source))
+        if claim.awaits:
+            claim.awaited = await self._insist(partial(read_value, self._store, claim.awaits))
+
+    async def stage(self, adopting: Adopting) -> Adopted | Failed:
+        """Bring a job's new graph to the store, part by part. The settle that follows makes it real."""
+        graph, nodes = adopting.graph, adopting.nodes
+        for first in range(0, len(nodes), CHUNK):
+            part = nodes[first : first + CHUNK]
+            answer = await self._insist(partial(self._store.insert_graph, graph, first, part, commit=False))
+            if answer.status is not Accept.ACCEPTED:
+                kind = "EnqueueError" if answer.status is Accept.REFUSED else "IdConflict"
+                message = f"workflow {graph.id} was not accepted: {answer.reason or 'it exists already'}"
+                return Failed(ErrorInfo(f"windlass.errors.{kind}", message, fingerprint=REFUSED), None, REFUSED)
+        return Adopted(graph.id, adopting.replaced)
+
+    async def _insist(self, call: Callable[[], Awaitable[T]]) -> T:
+        """The answer, however often it takes; whoever no longer wants it cancels this."""
+        pause = 0.05
+        while True:
+            try:
+                return await call()
+            except StoreUnavailable as error:
+                log.warning("the store cannot be reached for a workflow, will go on trying: %s", error)
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, RETRY_MAX)
