@@ -14,8 +14,9 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from windlass.core.event import Entry
+from windlass.core.graph import GraphInfo, Input, NewGraph
 from windlass.core.hints import did_you_mean
-from windlass.core.job import Job, LogLine, NewJob
+from windlass.core.job import Job, LogLine, NewJob, State
 from windlass.core.lifecycle import Transition
 from windlass.errors import ConfigError, StoreUnavailable
 from windlass.store.base import (
@@ -26,6 +27,8 @@ from windlass.store.base import (
     ChangeReply,
     Deliver,
     ExchangeReply,
+    GraphAnswer,
+    GraphPage,
     Note,
     Page,
     Presence,
@@ -133,6 +136,9 @@ class FailingStore:
     async def insert(self, jobs: Sequence[NewJob]) -> list[Answer]:
         return await self._call("insert", lambda: self.store.insert(jobs))
 
+    async def insert_graph(self, graph: NewGraph, first: int, nodes: Sequence[NewJob], commit: bool) -> GraphAnswer:
+        return await self._call("insert_graph", lambda: self.store.insert_graph(graph, first, nodes, commit))
+
     async def beat(self, presence: Presence, acked_seq: int, held: Sequence[str]) -> BeatReply:
         return await self._call("beat", lambda: self.store.beat(presence, acked_seq, held))
 
@@ -170,6 +176,18 @@ class FailingStore:
 
     async def find(self, query: Query) -> Page:
         return await self._call("find", lambda: self.store.find(query))
+
+    async def inputs(self, ids: Sequence[str]) -> list[list[Input]]:
+        return await self._call("inputs", lambda: self.store.inputs(ids))
+
+    async def graphs(self, states: Sequence[State] = (), after: str = "", limit: int = 100) -> GraphPage:
+        return await self._call("graphs", lambda: self.store.graphs(states, after, limit))
+
+    async def graph(self, id: str) -> GraphInfo | None:
+        return await self._call("graph", lambda: self.store.graph(id))
+
+    async def members(self, graph: str, after: int = -1, limit: int = MAX_BATCH) -> list[Job]:
+        return await self._call("members", lambda: self.store.members(graph, after, limit))
 
     async def logs(self, id: str, after: int = -1, limit: int = MAX_BATCH) -> list[LogLine]:
         return await self._call("logs", lambda: self.store.logs(id, after, limit))
