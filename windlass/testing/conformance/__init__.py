@@ -42,6 +42,13 @@ from windlass.testing.conformance.exchange import ClaimRules, FenceRules, Settle
 from windlass.testing.conformance.expiry import ExpiryRules
 from windlass.testing.conformance.find import FindRules, GetRules
 from windlass.testing.conformance.graph_insert import OpenRules, StageRules
+from windlass.testing.conformance.graph_read import (
+    ClaimValueRules,
+    GraphWatchRules,
+    InputRules,
+    JoinValueRules,
+    ListingRules,
+)
 from windlass.testing.conformance.graph_spread import BlameRules, JoinRules, SpreadRules
 from windlass.testing.conformance.insert import InsertRules
 from windlass.testing.conformance.life import LifeRules
@@ -107,6 +114,11 @@ class Conformance(
     SpreadRules,
     JoinRules,
     BlameRules,
+    ClaimValueRules,
+    InputRules,
+    JoinValueRules,
+    GraphWatchRules,
+    ListingRules,
 ):
     """Every rule. A subclass says how to make its engine."""
 
