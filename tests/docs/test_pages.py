@@ -19,7 +19,7 @@ __all__ = ["new_redis"]
 RUNNER = Path(__file__).with_name("run_page.py")
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ +(.*)$", re.MULTILINE)
-LANGUAGES = {"python", "console", "sh", "ini", "toml", "dockerfile", "json", "text", "sql", "yaml"}
+LANGUAGES = {"python", "console", "sh", "ini", "toml", "dockerfile", "json", "text", "sql", "yaml", "mermaid"}
 
 
 @pytest.mark.parametrize("page", pages())
