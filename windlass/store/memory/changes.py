@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from windlass.core.job import Finished, State
+from windlass.core.event import Group
+from windlass.core.job import State
 from windlass.store.base import MAX_BATCH, Action, Change, ChangeReply, Page, Query
+from windlass.store.memory.graphs import change_graph, change_member, retry_all
 from windlass.store.memory.hub import Hub, event_row
 from windlass.store.memory.records import Row
+from windlass.store.memory.todos import open_early, restart, work_off
 from windlass.store.shared import ALLOWED
 
 
@@ -17,38 +20,52 @@ def change(hub: Hub, change: Change, ids: Sequence[str], query: Query | None, li
         page = find(hub, query, limit)
         ids, reply.cursor = [job.id for job in page.jobs], page.cursor
     events: list[list[object]] = []
+    groups: list[Group] = []
     for id in ids:
-        row = hub.jobs.get(id)
-        if row is None:
-            reply.skipped[id] = "no such job"
-        elif row.state not in ALLOWED[change.action]:
-            reply.skipped[id] = str(row.state)
+        if (why_not := act(hub, id, change, now, events, groups)) is not None:
+            reply.skipped[id] = why_not
         else:
-            if not (change.action is Action.CANCEL and row.state is State.RUNNING):
-                events.append([*event_row(row), {"reason": change.reason}] if change.reason else event_row(row))
-            ACTIONS[change.action](hub, row, change, now)
             reply.changed.append(id)
-    hub.record(now, [(EVENTS[change.action], "", events)] if change.action in EVENTS else [])
+    if change.action in EVENTS:
+        groups.append((EVENTS[change.action], "", events))
+    hub.record(now, groups + work_off(hub, now))
     return reply
 
 
+def act(hub: Hub, id: str, change: Change, now: int, events: list[list[object]], groups: list[Group]) -> str | None:
+    """One change on one id; answers why not, if so."""
+    if (graph := hub.graphs.get(id)) is not None:
+        return change_graph(hub, graph, change)
+    row = hub.jobs.get(id)
+    if row is None and (node := hub.known(id)) is not None and node.task:
+        groups += open_early(hub, node, now)
+        row = node
+    if row is None:
+        return "no such job"
+    if row.state not in ALLOWED[change.action]:
+        return str(row.state)
+    if row.links is not None and (why_not := change_member(row, change.action)) is not None:
+        return why_not
+    if not (change.action is Action.CANCEL and row.state is State.RUNNING):
+        events.append([*event_row(row), {"reason": change.reason}] if change.reason else event_row(row))
+    ACTIONS[change.action](hub, row, change, now)
+    return None
+
+
 def cancel(hub: Hub, row: Row, change: Change, now: int) -> None:
-    if row.state is State.RUNNING:
-        row.cancel, row.reason = True, change.reason or "cancelled"
-        hub.workers[row.worker].idle = False
-        hub.tell({row.worker}, None)
-    else:
-        hub.finish(row, State.CANCELLED, now, change.reason or "cancelled")
+    hub.cancel(row, now, change.reason or "cancelled")
 
 
 def retry(hub: Hub, row: Row, change: Change, now: int) -> None:
-    unfile(hub, row)
-    row.run += 1
-    row.attempt = row.crashes = row.snoozes = row.finished_at = row.expires = 0
-    row.result = row.error = row.progress = None
-    row.reason = row.fingerprint = ""
-    hub.make_ready(row)
-    hub.wake(row.queue, 1)
+    restart(hub, row)
+    place = row.links
+    if place is not None and place.graph is not None and place.graph.stopping and not place.links.aftermath:
+        retry_all(hub, place.graph)
+    if place is not None and place.open > 0:
+        hub.make_waiting(row)
+    else:
+        hub.make_ready(row)
+        hub.wake(row.queue, 1)
 
 
 def promote(hub: Hub, row: Row, change: Change, now: int) -> None:
@@ -76,18 +93,7 @@ def edit(hub: Hub, row: Row, change: Change, now: int) -> None:
 
 
 def delete(hub: Hub, row: Row, change: Change, now: int) -> None:
-    if row.watchers:
-        hub.tell(row.watchers, Finished(row.id, None, reason="deleted"))
-    unfile(hub, row)
-    hub.counts[row.queue][row.state] -= 1
-    row.state, row.expires = State.SKIPPED, 0
-    del hub.jobs[row.id]
-
-
-def unfile(hub: Hub, row: Row) -> None:
-    bucket = row.keep_failed if row.state is State.FAILED else row.keep_done
-    if row.state.terminal and bucket in hub.buckets:
-        hub.buckets[bucket].pop(row.id, None)
+    hub.delete(row)
 
 
 ACTIONS: dict[Action, Callable[[Hub, Row, Change, int], None]] = {

@@ -10,8 +10,11 @@ from windlass.core.event import Group
 from windlass.core.job import Claim, Fence, State
 from windlass.core.lifecycle import Transition
 from windlass.store.base import QueueInfo, Want
+from windlass.store.memory import lookups
+from windlass.store.memory.graphs import adopt, can_adopt
 from windlass.store.memory.hub import Heap, Hub
 from windlass.store.memory.records import ASIDE, NOT_HELD, SOLO, Row, WorkerRow
+from windlass.store.memory.spreading import graph_of, refuses
 
 
 def holder(worker: WorkerRow | None, id: str, fence: Fence) -> Row | None:
@@ -30,11 +33,11 @@ def settle(hub: Hub, worker: WorkerRow, moves: Sequence[Transition], now: int) -
     groups: dict[str, Group] = {}
     for move in moves:
         row = holder(worker, move.id, move.fence)
-        if row is None:
+        if row is None or (move.adopt and not can_adopt(hub, row, move)):
             refused.append(move.id)
             continue
         del worker.running[row.id]
-        event = apply(hub, row, move, now)
+        event = apply(hub, row, move, now, groups)
         data = (
             {"delay": move.delay} if event in ("retried", "snoozed") else {"reason": row.reason} if row.reason else None
         )
@@ -44,7 +47,7 @@ def settle(hub: Hub, worker: WorkerRow, moves: Sequence[Transition], now: int) -
     return refused, list(groups.values())
 
 
-def apply(hub: Hub, row: Row, move: Transition, now: int) -> str:
+def apply(hub: Hub, row: Row, move: Transition, now: int, groups: dict[str, Group]) -> str:
     """One transition; answers the kind of event it was."""
     row.attempt, row.crashes, row.snoozes = move.attempt, move.crashes, move.snoozes
     if move.error is not None:
@@ -57,21 +60,27 @@ def apply(hub: Hub, row: Row, move: Transition, now: int) -> str:
     elif move.to is State.READY:
         hub.make_ready(row, keep_place=move.event == "released")
         hub.wake(row.queue, 1)
+    elif move.to is State.WAITING:
+        started = adopt(hub, row, move, now)
+        groups.setdefault(started[0], (started[0], "", []))[2].extend(started[2])
     else:
         row.result = move.result
         hub.finish(row, move.to, now, move.reason, move.keep_failed if move.to is State.FAILED else move.keep_done)
     return move.event
 
 
-def claim(hub: Hub, worker: WorkerRow, seq: int, want: Want, now: int, expired: list[Row]) -> tuple[list[Claim], bool]:
-    """Grant up to what is wanted; True with it when the worker must drain for a job that runs alone."""
+def claim(hub: Hub, worker: WorkerRow, seq: int, want: Want, now: int, ended: list[Row]) -> tuple[list[Claim], bool]:
+    """Grant up to what is wanted; True with it when the worker must drain for a job that runs alone.
+
+    ``ended``: what was found past its time, or in a graph that was stopped, and came to its end instead.
+    """
     if len(worker.running) == 1:  # a job that runs alone has no neighbours
         (only,) = worker.running.values()
         if lifecycle.runs_alone(only.crashes, only.max_crashes):
             return [], True
     # A worker that drains asks for nothing, and must not lose its reservation by that.
     queues = [queue for queue, cap in want.queues if cap > 0] if want.total > 0 else worker.presence.queues
-    solo = first_solo(hub, worker, queues, now)
+    solo = first_solo(hub, worker, queues, now, ended)
     if solo is not None:
         if worker.running:
             return [], True
@@ -83,15 +92,19 @@ def claim(hub: Hub, worker: WorkerRow, seq: int, want: Want, now: int, expired: 
     for queue, cap in want.queues:
         take = min(cap, want.total - len(granted))
         if take > 0:
-            granted.extend(claim_queue(hub, worker, queue, seq, take, now, expired))
+            granted.extend(claim_queue(hub, worker, queue, seq, take, now, ended))
     return granted, False
 
 
-def first_solo(hub: Hub, worker: WorkerRow, queues: list[str], now: int) -> Row | None:
+def first_solo(hub: Hub, worker: WorkerRow, queues: list[str], now: int, ended: list[Row]) -> Row | None:
     """The solo job this worker should take: one nobody else has reserved, or any at all if it is empty."""
     worker.reserved = ""
     for queue in queues:
         row = hub.head(hub.solo[queue], SOLO) if queue in hub.solo else None
+        while row is not None and refuses(row):
+            hub.finish(row, State.CANCELLED, now, graph_of(row).reason)
+            ended.append(row)
+            row = hub.head(hub.solo[queue], SOLO)
         if row is None or not worker.takes(queue, row.task, row.version):
             continue
         if row.expires and row.expires <= now:
@@ -104,7 +117,7 @@ def first_solo(hub: Hub, worker: WorkerRow, queues: list[str], now: int) -> Row 
 
 
 def claim_queue(
-    hub: Hub, worker: WorkerRow, queue: str, seq: int, take: int, now: int, expired: list[Row]
+    hub: Hub, worker: WorkerRow, queue: str, seq: int, take: int, now: int, ended: list[Row]
 ) -> Iterable[Claim]:
     """Up to ``take`` jobs of one queue in ready order, what was set aside for others merged back in."""
     heaps = [(hub.ready[queue], NOT_HELD)]
@@ -115,7 +128,10 @@ def claim_queue(
             return
         if row.expires and row.expires <= now:
             hub.expire(row, now)
-            expired.append(row)
+            ended.append(row)
+        elif row.links is not None and refuses(row):
+            hub.finish(row, State.CANCELLED, now, graph_of(row).reason)
+            ended.append(row)
         elif not worker.takes(queue, row.task, row.version):
             hub.set_aside(row, now)
         else:
@@ -136,7 +152,7 @@ def grant(hub: Hub, worker: WorkerRow, row: Row, seq: int, now: int) -> Claim:
     row.epoch += 1
     row.hold, row.worker, row.seq, row.started_at = NOT_HELD, worker.presence.id, seq, now
     worker.running[row.id] = row
-    return row.claim()
+    return row.claim() if row.links is None else lookups.claim(hub, row)
 
 
 def cancels(worker: WorkerRow) -> list[str]:

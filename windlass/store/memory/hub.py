@@ -19,6 +19,7 @@ from windlass.core.job import Finished, State
 from windlass.core.keep import UNLIMITED, read_bucket
 from windlass.store.base import Clock, Deliver, StoreSettings
 from windlass.store.memory.clock import StoreClock
+from windlass.store.memory.nodes import GraphRow, Phase, Todo
 from windlass.store.memory.records import ASIDE, NOT_HELD, SOLO, Row, WorkerRow
 
 Heap = list[tuple[int, Row]]
@@ -49,6 +50,21 @@ class Hub:
         self.outbox: dict[str, list[Finished]] = {}
         self.touched: set[str] = set()
         self.default_keep: dict[str, tuple[str, str]] = {}
+        # Graphs. ``nodes`` has what is no job: joins, and jobs that are staged or not opened yet.
+        self.nodes: dict[str, Row] = {}
+        self.staging: dict[str, GraphRow] = {}
+        self.graphs: dict[str, GraphRow] = {}
+        self.todos: deque[Todo] = deque()
+        self.audits: list[tuple[int, int, GraphRow]] = []
+        self.committed = 0
+
+    def known(self, id: str) -> Row | None:
+        """A job, or a node of a graph that can be seen."""
+        row = self.jobs.get(id)
+        if row is None and (row := self.nodes.get(id)) is not None:
+            graph = row.links.graph if row.links is not None else None
+            return row if graph is not None and graph.phase is Phase.REAL else None
+        return row
 
     # -- states and indexes
 
@@ -82,6 +98,11 @@ class Hub:
         row.worker, row.due = "", due
         heapq.heappush(self.due, (due, row.n, row))
 
+    def make_waiting(self, row: Row) -> None:
+        self.watch_expiry(row)
+        self.set_state(row, State.WAITING)
+        row.worker, row.due = "", 0
+
     def watch_expiry(self, row: Row) -> None:
         """For a job that comes in or comes back: while it ran, its expiry was of no interest."""
         if row.expires and row.state in (State.WAITING, State.RUNNING):
@@ -110,7 +131,7 @@ class Hub:
     def unknown_since(self, row: Row) -> int:
         return max(row.aside_since, self.declared.get((row.queue, row.task, row.version), 0))
 
-    def promote(self, now: int, limit: int) -> dict[str, int]:
+    def promote(self, now: int, limit: int) -> Counter[str]:
         """Due jobs become ready, in the order they were due; how many per queue."""
         promoted: Counter[str] = Counter()
         while self.due and self.due[0][0] <= now and limit > 0:
@@ -140,6 +161,7 @@ class Hub:
 
     def finish(self, row: Row, state: State, now: int, reason: str = "", keep: str = "") -> None:
         """Any state to a terminal one: file it for retention and tell who waits."""
+        was = row.state
         self.set_state(row, state)
         row.finished_at, row.reason, row.worker, row.cancel = now, reason, "", False
         if row.watchers:
@@ -148,8 +170,37 @@ class Hub:
         failed = state is State.FAILED
         bucket = keep or (row.keep_failed if failed else row.keep_done) or self._default_bucket(row.queue, failed)
         row.keep_failed, row.keep_done = (bucket, row.keep_done) if failed else (row.keep_failed, bucket)
+        if row.links is not None and self._ended_in_graph(row, was, now):
+            return
+        self.file(row, bucket, now)
+
+    def file(self, row: Row, bucket: str, now: int) -> None:
         self.buckets[bucket][row.id] = row
         self.touched.add(bucket)
+        if row.links is not None:
+            row.links.filed, row.links.filed_at = bucket, now
+
+    def unfile(self, row: Row) -> None:
+        bucket = (
+            row.links.filed
+            if row.links is not None
+            else row.keep_failed
+            if row.state is State.FAILED
+            else row.keep_done
+        )
+        if row.state.terminal and bucket in self.buckets:
+            self.buckets[bucket].pop(row.id, None)
+        if row.links is not None:
+            row.links.filed = ""
+
+    def cancel(self, row: Row, now: int, reason: str) -> None:
+        """End a job that does not run; ask the worker of one that does."""
+        if row.state is not State.RUNNING:
+            self.finish(row, State.CANCELLED, now, reason)
+            return
+        row.cancel, row.reason = True, reason
+        self.workers[row.worker].idle = False
+        self.tell({row.worker}, None)
 
     def _default_bucket(self, queue: str, failed: bool) -> str:
         if queue not in self.default_keep:
@@ -169,16 +220,36 @@ class Hub:
         while rows:
             oldest = next(iter(rows.values()))
             over = count != UNLIMITED and len(rows) > count
-            if not over and (age == UNLIMITED or oldest.finished_at + age > now or pruned >= limit):
+            if not over and (age == UNLIMITED or kept_since(oldest) + age > now or pruned >= limit):
                 break
-            self.remove(oldest, bucket)
-            pruned += 1
+            del rows[oldest.id]
+            pruned += self.remove(oldest)
         return pruned
 
-    def remove(self, row: Row, bucket: str) -> None:
-        self.buckets[bucket].pop(row.id, None)
+    def remove(self, row: Row) -> bool:
+        """A record that was pruned goes, unless its graph still needs it."""
+        graph = None if row.links is None else row.links.graph
+        if row.links is not None:
+            row.links.filed = ""
+        if graph is not None and graph.under_way:
+            return False
+        if graph is not None and row is graph.end:
+            self.drop(graph, "joins")
+            return True
         self.counts[row.queue][row.state] -= 1
         self.jobs.pop(row.id, None)
+        return True
+
+    def delete(self, row: Row) -> None:
+        """The record goes at once; who waits for it is told so."""
+        if row.watchers:
+            self.tell(row.watchers, Finished(row.id, None, reason="deleted"))
+        self.unfile(row)
+        if row.links is not None:
+            self._stop_awaited(row, row.state, "deleted")
+        self.counts[row.queue][row.state] -= 1
+        row.state, row.expires = State.SKIPPED, 0
+        del self.jobs[row.id]
 
     def expire(self, row: Row, now: int) -> None:
         if row.expire_to is State.FAILED:
@@ -208,6 +279,61 @@ class Hub:
             self.make_ready(row, keep_place=True)
         return state
 
+    # -- graphs: only what must be one step with the end of a job; the rest is in ``graphs`` and ``spreading``
+
+    def todo(self, op: str, graph: GraphRow | None, row: Row | None = None) -> None:
+        self.todos.append(Todo(op, graph, row))
+        if graph is not None:
+            graph.todos += 1
+
+    def _ended_in_graph(self, row: Row, was: State, now: int) -> bool:
+        """Put up what the end of a node means for others. False: it is filed like any job."""
+        place = row.links
+        assert place is not None
+        self._stop_awaited(row, was, row.reason or "cancelled")
+        graph = place.graph
+        if graph is None:
+            return False
+        graph.stamp += 1
+        if place.links.outs:
+            self.todo("spread", graph, row)
+        if place.links.aftermath:
+            return False
+        graph.counts[row.state] += 1
+        if graph.finished_at:
+            self.file(row, self.graph_bucket(graph, row), now)
+        return True
+
+    def _stop_awaited(self, row: Row, was: State, reason: str) -> None:
+        """A job that no longer waits takes the graph it waited for with it."""
+        awaited = self.graphs.get(row.links.awaits) if row.links is not None and was is State.WAITING else None
+        if awaited is not None and awaited.under_way:
+            self.stop(awaited, "cancel", reason)
+
+    def graph_bucket(self, graph: GraphRow, row: Row) -> str:
+        """Where a member of a graph that is over is filed: with the failed ones unless all went well."""
+        assert graph.end is not None
+        failed = graph.end.state is not State.SUCCEEDED
+        if row is graph.end:
+            given = graph.new.keep_failed if failed else graph.new.keep_done
+            return given or self._default_bucket("workflows", failed)
+        failed = failed or row.state is State.FAILED
+        return (row.keep_failed if failed else row.keep_done) or self._default_bucket(row.queue, failed)
+
+    def stop(self, graph: GraphRow, how: str, reason: str, culprit: str = "") -> None:
+        if not graph.stopping:
+            graph.stopping, graph.reason, graph.culprit = how, reason, culprit
+            self.todo("stop", graph)
+
+    def drop(self, graph: GraphRow, op: str = "drop") -> None:
+        """A graph is no more; its nodes go in bounded steps. ``op="joins"``: its jobs stay, as long as each is kept."""
+        graph.phase = Phase.DROPPED
+        self.staging.pop(graph.new.id, None)
+        self.graphs.pop(graph.new.id, None)
+        if graph.end is not None:
+            self.nodes.pop(graph.new.id, None)
+        self.todo(op, graph)
+
     # -- telling others
 
     def tell(self, names: set[str], item: Finished | None) -> None:
@@ -225,6 +351,14 @@ class Hub:
                 worker.idle = False
                 self.tell({worker.presence.id}, None)
                 count -= 1
+
+    def wake_any(self) -> None:
+        """One idle worker, whatever its queues: there are todos left, and anyone can work them off."""
+        for worker in self.workers.values():
+            if worker.idle and not worker.dead:
+                worker.idle = False
+                self.tell({worker.presence.id}, None)
+                return
 
     def wake_for_due(self, before: int, now: int) -> None:
         """One idle worker sleeps until the next due time: when that came nearer, someone must set the alarm anew."""
@@ -251,9 +385,15 @@ class Hub:
 
     def forget_watches(self, name: str) -> None:
         self.followers.discard(name)
-        for row in self.jobs.values():
-            if row.watchers:
-                row.watchers.discard(name)
+        for rows in (self.jobs, self.nodes):
+            for row in rows.values():
+                if row.watchers:
+                    row.watchers.discard(name)
+
+
+def kept_since(row: Row) -> int:
+    """From when a record's age in its bucket counts: a member is kept from the end of its graph on."""
+    return row.finished_at if row.links is None else row.links.filed_at
 
 
 def event_row(row: Row) -> EventRow:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from windlass.core.job import Claim, Finished, Job, LogLine, NewJob, State
 from windlass.store.base import INLINE_MAX, Presence
+from windlass.store.memory.nodes import Place
 
 NOT_HELD, ASIDE, SOLO = "", "aside", "solo"
 """Why a ready job is out of the ready order: not at all, nobody here declares it, or it must run alone."""
 
 
 class Row:
-    """One job. ``n`` is its place in acceptance order, ``rank`` its place in ready order."""
+    """One job, or a join. ``n`` is its place in acceptance order, ``rank`` in ready order, ``links`` in its graph."""
 
     __slots__ = (
         "aside_since",
@@ -30,6 +31,7 @@ class Row:
         "id",
         "keep_done",
         "keep_failed",
+        "links",
         "logs",
         "max_crashes",
         "meta",
@@ -71,6 +73,12 @@ class Row:
         self.progress: bytes | None = None
         self.logs: list[LogLine] | None = None
         self.watchers: set[str] | None = None
+        self.links: Place | None = None
+
+    @property
+    def gathers(self) -> bool:
+        """Whether its value is that of other nodes: a join, or a job that was replaced by a graph."""
+        return self.links is not None and (not self.task or self.links.replaced)
 
     def claim(self) -> Claim:
         return Claim(
@@ -80,12 +88,13 @@ class Row:
 
     def finished(self) -> Finished:
         size = len(self.result or b"") + len(self.error or b"")
-        if size > INLINE_MAX:
+        elsewhere = self.gathers and self.state is State.SUCCEEDED and self.result is None
+        if size > INLINE_MAX or elsewhere:
             return Finished(self.id, self.state, reason=self.reason, inline=False)
         return Finished(self.id, self.state, self.result, self.error, self.reason)
 
     def job(self) -> Job:
-        return Job(
+        job = Job(
             id=self.id, task=self.task, version=self.version, queue=self.queue, priority=self.priority,
             state=self.state, payload=self.payload, meta=self.meta, run=self.run, epoch=self.epoch,
             attempt=self.attempt, crashes=self.crashes, snoozes=self.snoozes, max_crashes=self.max_crashes,
@@ -94,6 +103,11 @@ class Row:
             due_at=self.due, expires_at=self.expires, started_at=self.started_at, finished_at=self.finished_at,
             result=self.result, error=self.error, progress=self.progress,
         )  # fmt: skip
+        if (place := self.links) is not None:
+            job.awaits, job.replaced = place.awaits, place.replaced
+            if place.graph is not None:
+                job.graph, job.links = place.graph.new.id, place.links
+        return job
 
 
 class WorkerRow:

@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from windlass.core.event import Entry
+from windlass.core.graph import GraphInfo, Input, NewGraph
 from windlass.core.job import Job, LogLine, NewJob, State
 from windlass.core.lifecycle import Transition
 from windlass.errors import StoreError
@@ -25,6 +26,8 @@ from windlass.store.base import (
     Clock,
     Deliver,
     ExchangeReply,
+    GraphAnswer,
+    GraphPage,
     Note,
     Page,
     Presence,
@@ -37,12 +40,17 @@ from windlass.store.base import (
     WatchReply,
     WorkerInfo,
 )
-from windlass.store.memory import changes, claims, sweeps
+from windlass.store.memory import changes, claims, graphs, lookups, sweeps
 from windlass.store.memory.hub import Hub, event_row
+from windlass.store.memory.nodes import Phase
 from windlass.store.memory.records import Row, WorkerRow
+from windlass.store.memory.spreading import graph_of
+from windlass.store.memory.todos import work, work_off
 from windlass.store.shared import check_batch, host_clock
 
 _hubs: WeakValueDictionary[str, Hub] = WeakValueDictionary()
+
+MAX_INPUTS = 4
 
 ACCEPTED = Answer(Accept.ACCEPTED)
 DUPLICATE = Answer(Accept.DUPLICATE)
@@ -103,6 +111,13 @@ class MemoryStore:
     @staticmethod
     def _insert_one(hub: Hub, job: NewJob, now: int, fresh: list[Row], again: list[Row]) -> Answer:
         known = hub.jobs.get(job.id)
+        if known is None and hub.nodes and (known := hub.nodes.get(job.id)) is not None:
+            phase = graph_of(known).phase
+            if phase is Phase.STAGED:
+                return Answer(Accept.CONFLICT, f"job {job.id!r} belongs to a workflow that is being submitted")
+            if phase is Phase.DROPPED:
+                del hub.nodes[job.id]
+                known = None
         if known is not None:
             if (known.task, known.payload) != (job.task, job.payload):
                 what = "another task" if known.task != job.task else "other arguments"
@@ -119,6 +134,11 @@ class MemoryStore:
         fresh.append(row)
         return ACCEPTED
 
+    async def insert_graph(self, graph: NewGraph, first: int, nodes: Sequence[NewJob], commit: bool) -> GraphAnswer:
+        check_batch(len(nodes))
+        with self._step() as (hub, now):
+            return graphs.insert_graph(hub, graph, first, nodes, commit, now)
+
     async def exchange(self, worker: str, seq: int, moves: Sequence[Transition], want: Want) -> ExchangeReply:
         check_batch(len(moves))
         with self._step() as (hub, now):
@@ -128,18 +148,25 @@ class MemoryStore:
             if seq < row.last_seq:
                 raise StoreError(f"worker {worker} sent exchange {seq} after {row.last_seq}")
             if seq == row.last_seq:
-                granted = [job.claim() for job in row.running.values() if job.seq == seq]
+                granted = [lookups.claim(hub, job) for job in row.running.values() if job.seq == seq]
                 return ExchangeReply(granted, row.refused, claims.cancels(row), hub.next_due(now))
             row.last_seq = seq
             row.refused, groups = claims.settle(hub, row, moves, now)
+            step = work(hub, now) if hub.todos else None
             promoted = hub.promote(now, MAX_BATCH)
+            if step is not None:
+                groups += step.groups()
+                promoted += step.released
             want = Want(want.queues, min(want.total, MAX_BATCH))
-            expired: list[Row] = []
-            granted, drain = claims.claim(hub, row, seq, want, now, expired)
-            groups += sweeps.expiry_events(expired)
+            ended: list[Row] = []
+            granted, drain = claims.claim(hub, row, seq, want, now, ended)
+            groups += sweeps.end_events(ended)
             groups.append(("started", worker, [[job.id, job.task, job.queue] for job in granted]))
             row.idle = len(granted) < want.total
             claims.wake_for_promoted(hub, promoted, row)
+            if hub.todos:  # more than one step may do: the next exchange goes on
+                row.idle = False
+                hub.tell({worker}, None)
             hub.record(now, groups)
             return ExchangeReply(granted, row.refused, claims.cancels(row), hub.next_due(now), drain=drain)
 
@@ -161,7 +188,7 @@ class MemoryStore:
             mine = set(held)
             missed = [job for job in row.running.values() if job.seq <= acked_seq and job.id not in mine]
             _, groups = sweeps.give_back(hub, row, missed, now, crashed=False)
-            hub.record(now, groups)
+            hub.record(now, groups + work_off(hub, now))
             lost = [id for id in held if id not in row.running]
             ready = any(claims.has_work(hub, row, queue) for queue in presence.queues)
             return BeatReply(False, lost, claims.cancels(row), ready, hub.next_due(now), sweeps.next_check(hub, now))
@@ -172,6 +199,7 @@ class MemoryStore:
             if row is not None:
                 row.dead = True
                 sweeps.bury(hub, row, now, crashed, len(row.running))
+                hub.record(now, work_off(hub, now))
 
     async def note(self, worker: str, notes: Sequence[Note]) -> list[str]:
         with self._step() as (hub, now):
@@ -210,7 +238,7 @@ class MemoryStore:
         with self._step() as (hub, _):
             reply = WatchReply([], [])
             for id in ids:
-                row = hub.jobs.get(id)
+                row = hub.known(id)
                 if id == EVERY_EVENT:
                     hub.followers.add(client)
                 elif row is None:
@@ -228,7 +256,7 @@ class MemoryStore:
             for id in ids or ():
                 if id == EVERY_EVENT:
                     hub.followers.discard(client)
-                elif (row := hub.jobs.get(id)) and row.watchers:
+                elif (row := hub.known(id)) and row.watchers:
                     row.watchers.discard(client)
 
     async def listen(self, name: str, deliver: Deliver) -> None:
@@ -246,12 +274,31 @@ class MemoryStore:
 
     async def get(self, ids: Sequence[str]) -> list[Job | None]:
         with self.hub.lock:
-            rows = [self.hub.jobs.get(id) for id in ids]
+            rows = [self.hub.known(id) for id in ids]
             return [row.job() if row else None for row in rows]
 
     async def find(self, query: Query) -> Page:
         with self.hub.lock:
             return changes.find(self.hub, query)
+
+    async def inputs(self, ids: Sequence[str]) -> list[list[Input]]:
+        if len(ids) > MAX_INPUTS:
+            raise StoreError(f"the inputs of {len(ids)} nodes in one call; at most {MAX_INPUTS} are allowed")
+        with self.hub.lock:
+            return [lookups.inputs(self.hub, id) for id in ids]
+
+    async def graphs(self, states: Sequence[State] = (), after: str = "", limit: int = 100) -> GraphPage:
+        with self.hub.lock:
+            return lookups.graphs(self.hub, states, after, limit)
+
+    async def graph(self, id: str) -> GraphInfo | None:
+        with self.hub.lock:
+            graph = self.hub.graphs.get(id)
+            return lookups.info(graph) if graph is not None else None
+
+    async def members(self, graph: str, after: int = -1, limit: int = MAX_BATCH) -> list[Job]:
+        with self.hub.lock:
+            return lookups.members(self.hub, self.hub.graphs.get(graph), after, limit)
 
     async def logs(self, id: str, after: int = -1, limit: int = MAX_BATCH) -> list[LogLine]:
         with self.hub.lock:

@@ -9,8 +9,10 @@ from windlass.core.event import Group
 from windlass.core.event import Row as EventRow
 from windlass.core.job import State
 from windlass.store.base import SweepReply
+from windlass.store.memory import audits
 from windlass.store.memory.hub import Hub, event_row
 from windlass.store.memory.records import ASIDE, Row, WorkerRow
+from windlass.store.memory.todos import work_off
 
 CAN_EXPIRE = (State.WAITING, State.SCHEDULED, State.READY)
 
@@ -30,7 +32,11 @@ def sweep(hub: Hub, now: int, limit: int) -> SweepReply:
     for bucket in list(hub.buckets):
         pruned = hub.prune(bucket, now, left)
         reply.pruned, left = reply.pruned + pruned, left - pruned
-    reply.more = left <= 0
+    audits.drop_stale(hub, now)
+    reply.repaired = audits.audit(hub, now, limit)
+    groups: list[Group] = [("workflow_repaired", "", [[id, hub.graphs[id].new.name, ""] for id in reply.repaired])]
+    hub.record(now, groups + work_off(hub, now))
+    reply.more = left <= 0 or bool(hub.todos)
     reply.next_check = next_check(hub, now)
     return reply
 
@@ -42,15 +48,15 @@ def expire_due(hub: Hub, now: int, limit: int) -> int:
         if row.expires == when and row.state in CAN_EXPIRE:
             hub.expire(row, now)
             expired.append(row)
-    hub.record(now, expiry_events(expired))
+    hub.record(now, end_events(expired))
     return len(expired)
 
 
-def expiry_events(expired: list[Row]) -> list[Group]:
+def end_events(rows: list[Row]) -> list[Group]:
     ended: dict[State, list[EventRow]] = {State.CANCELLED: [], State.FAILED: []}
-    for row in expired:
-        ended[row.expire_to].append([*event_row(row), {"reason": lifecycle.EXPIRED}])
-    return [(str(state), "", rows) for state, rows in ended.items()]
+    for row in rows:
+        ended[row.state].append([*event_row(row), {"reason": row.reason}])
+    return [(str(state), "", events) for state, events in ended.items()]
 
 
 def reap(hub: Hub, now: int, limit: int, reply: SweepReply) -> int:
@@ -122,10 +128,13 @@ def stands(row: Row, rank: int) -> bool:
 
 def next_check(hub: Hub, now: int) -> int:
     """When a sweep may next have something to do, in milliseconds from now."""
+    if hub.todos:
+        return 0
     while hub.expiring and not (hub.expiring[0][2].state in CAN_EXPIRE and hub.expiring[0][2].expires):
         heapq.heappop(hub.expiring)
     times = [worker.lease_until for worker in hub.workers.values()]
     times += [hub.expiring[0][0]] if hub.expiring else []
+    times += audits.next_check(hub)
     for queue, asides in hub.aside.items():
         for known, heap in asides.items():
             row = hub.head(heap, ASIDE)

@@ -1,0 +1,134 @@
+"""Graphs as a whole: staged, committed, adopted, and changed by their id.
+
+What that means for their nodes is put up as ``todos``, and what one node means for the next is in ``spreading``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from windlass.core.event import Group
+from windlass.core.graph import NewGraph
+from windlass.core.job import NewJob, State
+from windlass.core.lifecycle import Transition
+from windlass.core.links import WIDTH
+from windlass.store.base import Accept, Action, Change, GraphAnswer
+from windlass.store.memory.hub import Hub
+from windlass.store.memory.nodes import GraphRow, Phase, Place
+from windlass.store.memory.records import Row
+from windlass.store.memory.spreading import graph_of, plan_audit
+from windlass.store.memory.todos import work_off
+
+# -- coming in
+
+
+def insert_graph(hub: Hub, new: NewGraph, first: int, nodes: Sequence[NewJob], commit: bool, now: int) -> GraphAnswer:
+    graph = hub.graphs.get(new.id) or hub.staging.get(new.id)
+    if graph is None:
+        if first > 0:
+            return GraphAnswer(Accept.REFUSED, "nothing of it is staged")
+        graph = hub.staging[new.id] = GraphRow(new, now)
+    staged = len(graph.members)
+    if graph.new.digest != new.digest:
+        return GraphAnswer(Accept.CONFLICT, f"workflow {new.id!r} exists with other contents", staged)
+    if graph.phase is Phase.REAL:
+        hub.record(now, work_off(hub, now))
+        return GraphAnswer(Accept.DUPLICATE, "", staged, graph.opened < new.nodes)
+    if first > staged:
+        return GraphAnswer(Accept.REFUSED, f"the nodes from {staged} on are missing", staged)
+    graph.touched_at = now
+    for node in nodes[staged - first :]:
+        if (fault := stage(hub, graph, node, now)) is not None:
+            hub.drop(graph)
+            hub.record(now, work_off(hub, now))
+            return fault
+    if not commit:
+        return GraphAnswer(Accept.ACCEPTED, "", len(graph.members))
+    if not is_whole(graph):
+        return GraphAnswer(Accept.REFUSED, "nodes are missing", len(graph.members))
+    hub.record(now, [make_real(hub, graph, now), *work_off(hub, now)])
+    return GraphAnswer(Accept.ACCEPTED, "", new.nodes, graph.opened < new.nodes)
+
+
+def stage(hub: Hub, graph: GraphRow, node: NewJob, now: int) -> GraphAnswer | None:
+    """Keep one node out of sight; an answer if that cannot be."""
+    held = hub.nodes.get(node.id)
+    if node.id in hub.jobs or (held is not None and graph_of(held).phase is not Phase.DROPPED):
+        return GraphAnswer(Accept.CONFLICT, f"the id {node.id!r} is taken")
+    if node.links is not None and max(len(node.links.ins), len(node.links.outs)) > WIDTH:
+        return GraphAnswer(Accept.REFUSED, f"node {node.id!r} has more than {WIDTH} edges")
+    if len(graph.members) == graph.new.nodes:
+        return GraphAnswer(Accept.REFUSED, f"more than {graph.new.nodes} nodes")
+    row = hub.nodes[node.id] = Row(node, 0, now)
+    row.due, row.expires = 0, node.expires_at
+    row.links = Place(graph, node)
+    graph.members.append(node.id)
+    if node.id == graph.new.id:
+        graph.end = row
+    return None
+
+
+def is_whole(graph: GraphRow | None) -> bool:
+    return graph is not None and graph.end is not None and len(graph.members) == graph.new.nodes
+
+
+def make_real(hub: Hub, graph: GraphRow, now: int) -> Group:
+    """The one write that makes a staged graph real; answers its event."""
+    hub.committed += 1
+    graph.phase, graph.n, graph.created_at = Phase.REAL, hub.committed, now
+    del hub.staging[graph.new.id]
+    hub.graphs[graph.new.id] = graph
+    hub.todo("open", graph)
+    plan_audit(hub, graph, now)
+    return ("workflow_started", "", [[graph.new.id, graph.new.name, ""]])
+
+
+def can_adopt(hub: Hub, row: Row, move: Transition) -> bool:
+    """Whether the graph this job wants to wait for is there; one to be cancelled needs none any more."""
+    graph = hub.staging.get(move.adopt)
+    return row.cancel or (graph is not None and is_whole(graph) and graph.new.parent == row.id)
+
+
+def adopt(hub: Hub, row: Row, move: Transition, now: int) -> Group:
+    """The job waits for a graph, which becomes real in the same write; answers the graph's event."""
+    if row.links is None:
+        row.links = Place(None)
+    row.links.awaits, row.links.replaced = move.adopt, move.replaced
+    hub.make_waiting(row)
+    return make_real(hub, hub.staging[move.adopt], now)
+
+
+# -- changes
+
+
+def change_graph(hub: Hub, graph: GraphRow, change: Change) -> str | None:
+    """An action on a graph's id; answers why not, or nothing."""
+    assert graph.end is not None
+    state = graph.end.state
+    if change.action is Action.CANCEL and state is State.WAITING:
+        hub.stop(graph, "cancel", change.reason or "cancelled")
+    elif change.action is Action.RETRY and state in (State.FAILED, State.CANCELLED):
+        retry_all(hub, graph)
+    elif change.action is Action.DELETE and state is not State.WAITING:
+        hub.unfile(graph.end)
+        hub.drop(graph)
+    else:
+        return str(state)
+    return None
+
+
+def retry_all(hub: Hub, graph: GraphRow) -> None:
+    graph.stopping = graph.reason = graph.culprit = ""
+    hub.todo("retry", graph)
+
+
+def change_member(row: Row, action: Action) -> str | None:
+    """Why an action that fits a member's state must not be; most may."""
+    place = row.links
+    if place is None or place.graph is None:
+        return None
+    if action is Action.RETRY and row.state is State.SKIPPED:
+        return f"skipped; retry {place.culprit} instead"
+    if action is Action.DELETE and place.graph.under_way:
+        return "its workflow is under way"
+    return None

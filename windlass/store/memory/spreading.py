@@ -1,0 +1,284 @@
+"""What one node's end means for those behind it: edges are decided, nodes released or given up, and opened again.
+
+The rules are those of ``core.graph``, called literally. Each function touches one node and its edges, so none needs a
+bound of its own; whatever goes further becomes a todo.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, defaultdict
+
+from windlass.core import lifecycle
+from windlass.core.event import Group
+from windlass.core.event import Row as EventRow
+from windlass.core.graph import WORK, because, decided, verdict
+from windlass.core.job import State
+from windlass.core.links import Edge, Inject, Out, Shape
+from windlass.store.base import INLINE_MAX
+from windlass.store.memory.hub import Hub, event_row
+from windlass.store.memory.nodes import GraphRow, Place
+from windlass.store.memory.records import Row
+
+GAVE_UP = (State.FAILED, State.CANCELLED)
+
+
+class Step:
+    """One step's work on todos: what it may still touch, what happened, and which queues got jobs."""
+
+    def __init__(self, hub: Hub, now: int) -> None:
+        self.hub, self.now, self.left = hub, now, WORK
+        self.events: defaultdict[str, list[EventRow]] = defaultdict(list)
+        self.released: Counter[str] = Counter()
+
+    def groups(self) -> list[Group]:
+        return [(kind, "", rows) for kind, rows in self.events.items()]
+
+    def ended(self, row: Row) -> None:
+        """The event of a job that was ended here."""
+        data: EventRow = [{"reason": row.reason}] if row.reason else []
+        self.events[str(row.state)].append([*event_row(row), *data])
+
+
+def place_of(row: Row) -> Place:
+    assert row.links is not None
+    return row.links
+
+
+def graph_of(row: Row) -> GraphRow:
+    graph = place_of(row).graph
+    assert graph is not None
+    return graph
+
+
+def refuses(row: Row) -> bool:
+    """Whether a job must not start because its graph was stopped."""
+    place = row.links
+    return place is not None and place.graph is not None and bool(place.graph.stopping) and not place.links.aftermath
+
+
+def open_node(step: Step, row: Row) -> None:
+    """A node of a committed graph takes its place in the store; one that waits for nothing is decided at once."""
+    place, hub = place_of(row), step.hub
+    place.opened = True
+    graph_of(row).opened += 1
+    if row.task:
+        del hub.nodes[row.id]
+        hub.jobs[row.id] = row
+        hub.accepted += 1
+        row.n, row.enqueued_at = hub.accepted, step.now
+        hub.counts[row.queue][State.WAITING] += 1
+        step.events["enqueued"].append(event_row(row))
+        if row.expires:
+            heapq.heappush(hub.expiring, (row.expires, row.n, row))
+    if place.open == 0:
+        decide(step, row)
+
+
+# -- forwards: an end spreads
+
+
+def spread(step: Step, row: Row) -> None:
+    """Decide every out-edge of a node that ended. If it was started again meanwhile, there is nothing to do."""
+    place = place_of(row)
+    step.left -= 1 + len(place.edges)
+    if not row.state.terminal:
+        return
+    broke = False
+    for at, (out, edge) in enumerate(zip(place.links.outs, place.edges, strict=True)):
+        if edge is Edge.OPEN:
+            edge = place.edges[at] = decided(out.on, row.state, row.reason == lifecycle.EXPIRED)
+            broke = broke or edge is Edge.BROKEN
+            meet(step, row, out, edge)
+    graph = graph_of(row)
+    if broke and graph.new.fail_fast and row.task and row.state is State.FAILED and not place.links.aftermath:
+        step.hub.stop(graph, "fail", because(row.task, row.id, row.state), row.id)
+
+
+def meet(step: Step, source: Row, out: Out, edge: Edge) -> None:
+    """One edge was decided: count it at its target, and decide the target if that was the last one."""
+    target, graph = step.hub.known(out.target), graph_of(source)
+    if target is None or target.links is None:
+        return
+    place = target.links
+    if is_awaited(source, out):
+        if target.state is State.WAITING and place.awaits == graph.new.id:
+            come_back(step, target, source, edge)
+        return
+    if place.graph is not graph:
+        return
+    place.open -= 1
+    if edge is Edge.BROKEN:
+        place.broken += 1
+        place.culprit = place.culprit or blame(source)
+    hurry = out.hasty and source.state is not State.SUCCEEDED
+    if target.state is State.WAITING and place.opened and not place.awaits and (place.open == 0 or hurry):
+        decide(step, target)
+
+
+def is_awaited(source: Row, out: Out) -> bool:
+    """Whether this edge leads from the end of a graph to the job that started it, which is not of that graph."""
+    graph = graph_of(source)
+    return source is graph.end and out.target == graph.new.parent
+
+
+def blame(source: Row) -> str:
+    return place_of(source).culprit or source.id
+
+
+def decide(step: Step, row: Row) -> None:
+    """A waiting node has no open edge left: release it, let a join end, or give it up."""
+    place = place_of(row)
+    stopped = graph_of(row).stopping if not place.links.aftermath else ""
+    state = verdict(place.links.shape, place.broken, place.links.spare, stopped)
+    if state is not State.READY:
+        give_up(step, row, state)
+    elif row.task:
+        release(step, row)
+    else:
+        if place.links.shape is Shape.ONE:
+            source = next((edge.source for edge in place.links.ins if edge.inject is not Inject.NONE), "")
+            row.result = at_hand(step.hub.known(source))
+        end_join(step, row, State.SUCCEEDED, "")
+
+
+def release(step: Step, row: Row) -> None:
+    place, hub, now = place_of(row), step.hub, step.now
+    if refuses(row):  # nobody may ever come to claim it
+        hub.finish(row, State.CANCELLED, now, graph_of(row).reason)
+        step.ended(row)
+        return
+    if place.expires_in:
+        row.expires = now + place.expires_in
+    due = max(place.at, now + place.delay if place.delay else 0)
+    if due > now:
+        hub.make_scheduled(row, due)
+    else:
+        hub.make_ready(row)
+        step.released[row.queue] += 1
+
+
+def come_back(step: Step, row: Row, end: Row, edge: Edge) -> None:
+    """The graph a job waited for is over: the job runs again, or its end becomes the job's own."""
+    place = place_of(row)
+    if edge is Edge.BROKEN:
+        place.culprit = blame(end)
+        stopped = place.graph.stopping if place.graph is not None and not place.links.aftermath else ""
+        give_up(step, row, verdict(Shape.ONE, 1, 0, stopped))
+    elif place.replaced:
+        row.result = at_hand(end)
+        step.hub.finish(row, State.SUCCEEDED, step.now)
+        step.ended(row)
+    elif refuses(row):
+        step.hub.finish(row, State.CANCELLED, step.now, graph_of(row).reason)
+        step.ended(row)
+    else:
+        step.hub.make_ready(row)
+        step.released[row.queue] += 1
+
+
+def at_hand(source: Row | None) -> bytes | None:
+    """A value small enough to be handed on as it is."""
+    if source is None or source.state is not State.SUCCEEDED or source.result is None:
+        return None
+    return source.result if len(source.result) <= INLINE_MAX else None
+
+
+def give_up(step: Step, row: Row, state: State) -> None:
+    """End a node that can never be met, and say whose fault it was."""
+    place = place_of(row)
+    graph = place.graph if refuses(row) else None  # stopped: everything names the graph's own reason
+    culprit = step.hub.known((graph.culprit if graph else "") or place.culprit)
+    if graph is not None:
+        reason = graph.reason
+    elif culprit is not None:
+        reason = because(culprit.task, culprit.id, culprit.state)
+    else:
+        reason = because("job", place.culprit, State.FAILED)
+    if state is State.FAILED and culprit is not None:
+        row.error, row.fingerprint = culprit.error, culprit.fingerprint
+    if row.task:
+        step.hub.finish(row, state, step.now, reason)
+        step.ended(row)
+    else:
+        end_join(step, row, state, reason)
+
+
+def end_join(step: Step, row: Row, state: State, reason: str) -> None:
+    """A join ends. It is in no queue and has no event; the end of a graph ends the workflow."""
+    hub, graph = step.hub, graph_of(row)
+    row.state, row.finished_at, row.reason = state, step.now, reason
+    graph.stamp += 1
+    if row.watchers:
+        hub.tell(row.watchers, row.finished())
+        row.watchers = None
+    if place_of(row).links.outs:
+        hub.todo("spread", graph, row)
+    if row is graph.end:
+        graph.finished_at = step.now
+        data: EventRow = [{"reason": reason}] if reason else []
+        step.events[f"workflow_{state}"].append([graph.new.id, graph.new.name, "", *data])
+        hub.todo("file", graph)
+
+
+# -- backwards: a node starts again
+
+
+def reopen(step: Step, row: Row) -> None:
+    """A node starts again: the edges its end broke are open once more, and so is what was given up because of them."""
+    place = place_of(row)
+    step.left -= 1 + len(place.edges)
+    for at, (out, edge) in enumerate(zip(place.links.outs, place.edges, strict=True)):
+        if edge is Edge.BROKEN:
+            place.edges[at] = Edge.OPEN
+            unmeet(step, row, out)
+
+
+def unmeet(step: Step, source: Row, out: Out) -> None:
+    target, graph = step.hub.known(out.target), graph_of(source)
+    if target is None or target.links is None:
+        return
+    place = target.links
+    if is_awaited(source, out):
+        if place.awaits == graph.new.id and place.replaced and target.state in GAVE_UP:
+            wait_again(step, target)
+        return
+    if place.graph is not graph:
+        return
+    place.open += 1
+    place.broken -= 1
+    if place.broken == 0:
+        place.culprit = ""
+    if target.state is State.SKIPPED or (not target.task and target.state in GAVE_UP):
+        wait_again(step, target)
+
+
+def wait_again(step: Step, row: Row) -> None:
+    """What was given up waits once more, in a new run; what it gave up in turn follows."""
+    hub, place = step.hub, place_of(row)
+    graph = place.graph
+    hub.unfile(row)
+    if graph is not None:
+        graph.stamp += 1
+        if row.task and not place.links.aftermath:
+            graph.counts[row.state] -= 1
+    row.run += 1
+    row.finished_at = row.expires = 0
+    row.error, row.reason, row.fingerprint = None, "", ""
+    if row.task:
+        hub.make_waiting(row)
+    else:
+        row.state = State.WAITING
+    if place.awaits:
+        place.culprit = ""
+    if graph is not None:
+        if row is graph.end:
+            graph.finished_at = 0
+            plan_audit(hub, graph, step.now)
+        if place.links.outs:
+            hub.todo("reopen", graph, row)
+
+
+def plan_audit(hub: Hub, graph: GraphRow, now: int) -> None:
+    graph.audit_at, graph.looked = now + hub.settings.audit_every, 0
+    heapq.heappush(hub.audits, (graph.audit_at, graph.n, graph))

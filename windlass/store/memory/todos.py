@@ -1,0 +1,192 @@
+"""Todos: what takes more than one step is kept in the order it came, and every call works some of it off.
+
+What concerns one node and its edges (spread, reopen) is done whole. What concerns all nodes of a graph goes over them
+in order, as far as one step may, and goes on behind the other todos.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from windlass.core.event import Group
+from windlass.core.job import TERMINAL, State
+from windlass.core.links import Edge
+from windlass.store.memory.audits import repair
+from windlass.store.memory.hub import Hub, event_row
+from windlass.store.memory.nodes import GraphRow, Phase, Todo
+from windlass.store.memory.records import Row
+from windlass.store.memory.spreading import GAVE_UP, Step, give_up, open_node, place_of, reopen, spread
+
+
+def work(hub: Hub, now: int) -> Step:
+    """One step's share of the todos, first come first served."""
+    step = Step(hub, now)
+    while hub.todos and step.left > 0:
+        todo = hub.todos.popleft()
+        if DO[todo.op](step, todo):
+            if todo.graph is not None:
+                todo.graph.todos -= 1
+        else:
+            hub.todos.append(todo)
+    return step
+
+
+def work_off(hub: Hub, now: int) -> list[Group]:
+    """The same for calls that claim nothing themselves: workers are woken for what came free, and for what is left."""
+    if not hub.todos:
+        return []
+    due = hub.next_due(now)
+    step = work(hub, now)
+    for queue, count in step.released.items():
+        hub.wake(queue, count)
+    hub.wake_for_due(due, now)
+    if hub.todos:
+        hub.wake_any()
+    return step.groups()
+
+
+def open_early(hub: Hub, row: Row, now: int) -> list[Group]:
+    """A node that is wanted before its turn comes."""
+    step = Step(hub, now)
+    open_node(step, row)
+    for queue, count in step.released.items():
+        hub.wake(queue, count)
+    return step.groups()
+
+
+def over_nodes(visit: Callable[[Step, GraphRow, Row], None]) -> Callable[[Step, Todo], bool]:
+    """A todo that visits every node of its graph that is still there."""
+
+    def go_on(step: Step, todo: Todo) -> bool:
+        graph = todo.graph
+        assert graph is not None
+        ids = graph.members[todo.cursor : todo.cursor + max(step.left, 1)]
+        for id in ids:
+            row = step.hub.jobs.get(id) or step.hub.nodes.get(id)
+            if row is not None and row.links is not None and row.links.graph is graph:
+                visit(step, graph, row)
+        todo.cursor += len(ids)
+        step.left -= len(ids)
+        return todo.cursor >= len(graph.members)
+
+    return go_on
+
+
+def do_spread(step: Step, todo: Todo) -> bool:
+    assert todo.row is not None
+    spread(step, todo.row)
+    return True
+
+
+def do_reopen(step: Step, todo: Todo) -> bool:
+    assert todo.row is not None
+    reopen(step, todo.row)
+    return True
+
+
+def open_one(step: Step, graph: GraphRow, row: Row) -> None:
+    if not place_of(row).opened and graph.phase is Phase.REAL:
+        open_node(step, row)
+
+
+def stop_one(step: Step, graph: GraphRow, row: Row) -> None:
+    """Cancel a job of a stopping graph. Joins follow by their edges; what is not opened yet is met at its release."""
+    place = place_of(row)
+    spared = not row.task or not place.opened or place.links.aftermath
+    if not graph.stopping or spared or row.state in TERMINAL or row.cancel:
+        return
+    running = row.state is State.RUNNING
+    step.hub.cancel(row, step.now, graph.reason)
+    if not running:
+        step.ended(row)
+
+
+def retry_one(step: Step, graph: GraphRow, row: Row) -> None:
+    """Start a job again that ended badly. What was skipped, and the joins, follow by their edges."""
+    place = place_of(row)
+    if not row.task or row.state not in GAVE_UP or place.links.aftermath:
+        return
+    hub = step.hub
+    stuck = sum(1 for edge in place.links.ins if never_met(hub, edge.source, row.id))
+    restart(hub, row)
+    step.events["replayed"].append(event_row(row))
+    hopeless = stuck > place.links.spare and place.open == 0 and place.broken == stuck
+    if hopeless or place.open > 0 or place.broken > stuck:
+        hub.make_waiting(row)
+    else:
+        hub.make_ready(row)
+        step.released[row.queue] += 1
+    if hopeless:
+        give_up(step, row, State.SKIPPED)
+
+
+def never_met(hub: Hub, source: str, target: str) -> bool:
+    """Whether the source succeeded and broke its edge by that: nothing will ever open such an edge again."""
+    row = hub.known(source)
+    if row is None or row.links is None or row.state is not State.SUCCEEDED:
+        return False
+    edges = zip(row.links.links.outs, row.links.edges, strict=True)
+    return any(out.target == target and edge is Edge.BROKEN for out, edge in edges)
+
+
+def restart(hub: Hub, row: Row) -> None:
+    """A new run of a job, wherever it goes now: nothing of the old one is left."""
+    hub.unfile(row)
+    place = row.links
+    if place is not None:
+        place.awaits, place.replaced = "", False
+        if (graph := place.graph) is None:
+            row.links = None
+        else:
+            graph.stamp += 1
+            graph.counts[row.state] -= not place.links.aftermath
+            if place.links.outs:
+                hub.todo("reopen", graph, row)
+    row.run += 1
+    row.attempt = row.crashes = row.snoozes = row.finished_at = row.expires = 0
+    row.result = row.error = row.progress = None
+    row.reason = row.fingerprint = ""
+
+
+def file_one(step: Step, graph: GraphRow, row: Row) -> None:
+    """A member of a graph that is over may be pruned from now on. Other joins than the end go with the end."""
+    place = place_of(row)
+    if row.task and graph.finished_at and row.state.terminal and not place.links.aftermath:
+        step.hub.unfile(row)
+        step.hub.file(row, step.hub.graph_bucket(graph, row), step.now)
+
+
+def do_file(step: Step, todo: Todo) -> bool:
+    graph = todo.graph
+    assert graph is not None
+    if not file_members(step, todo):
+        return False
+    if graph.phase is Phase.REAL and graph.finished_at and graph.end is not None:
+        step.hub.unfile(graph.end)
+        step.hub.file(graph.end, step.hub.graph_bucket(graph, graph.end), step.now)
+    return True
+
+
+def drop_join(step: Step, graph: GraphRow, row: Row) -> None:
+    step.hub.nodes.pop(row.id, None)
+
+
+def drop_one(step: Step, graph: GraphRow, row: Row) -> None:
+    if step.hub.nodes.pop(row.id, None) is None and row.state is not State.RUNNING:
+        step.events["deleted"].append(event_row(row))
+        step.hub.delete(row)
+
+
+file_members = over_nodes(file_one)
+
+DO: dict[str, Callable[[Step, Todo], bool]] = {
+    "open": over_nodes(open_one),
+    "spread": do_spread,
+    "reopen": do_reopen,
+    "stop": over_nodes(stop_one),
+    "retry": over_nodes(retry_one),
+    "file": do_file,
+    "drop": over_nodes(drop_one),
+    "joins": over_nodes(drop_join),
+    "repair": over_nodes(repair),
+}
