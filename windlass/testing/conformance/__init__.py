@@ -49,7 +49,9 @@ from windlass.testing.conformance.graph_read import (
     JoinValueRules,
     ListingRules,
 )
+from windlass.testing.conformance.graph_retry import DeleteRules, ReopenRules, WorkflowRetryRules
 from windlass.testing.conformance.graph_spread import BlameRules, JoinRules, SpreadRules
+from windlass.testing.conformance.graph_stop import FailFastRules, MemberCancelRules, StopRules
 from windlass.testing.conformance.insert import InsertRules
 from windlass.testing.conformance.life import LifeRules
 from windlass.testing.conformance.notes import NoteRules
@@ -119,6 +121,12 @@ class Conformance(
     JoinValueRules,
     GraphWatchRules,
     ListingRules,
+    StopRules,
+    MemberCancelRules,
+    FailFastRules,
+    ReopenRules,
+    WorkflowRetryRules,
+    DeleteRules,
 ):
     """Every rule. A subclass says how to make its engine."""
 

@@ -1,0 +1,433 @@
+"""Trying a part of a workflow again: what was given up waits anew, what ran does not run twice. And deleting."""
+
+from __future__ import annotations
+
+from windlass.core.job import State
+from windlass.core.links import Inject, On, Shape
+from windlass.store.base import Accept, Action
+from windlass.testing.conformance.bench import START, Bench, move, value
+from windlass.testing.conformance.graph_stop import aftermath
+from windlass.testing.conformance.outcomes import DEAD, DONE, STOPPED
+from windlass.testing.conformance.plans import After, Plan, callbacks, chain, chord, diamond, done, failure, group
+
+
+class ReopenRules:
+    """``change(RETRY)`` on a member."""
+
+    async def test_a_retry_reopens_what_was_given_up(self, bench: Bench) -> None:
+        await bench.submit(chain("a", "b", "c"))
+        worker = await bench.worker()
+        await bench.play(worker, {"b": DEAD})
+        assert await bench.states("a", "b", "c", "g") == ["succeeded", "failed", "skipped", "failed"]
+        bench.clock.advance(500)
+        assert (await bench.change(Action.RETRY, "b")).changed == ["b"]
+        assert await bench.states("a", "b", "c", "g") == ["succeeded", "ready", "waiting", "waiting"]
+        for id, run in [("a", 1), ("b", 2), ("c", 2), ("g", 2)]:
+            assert (await bench.job(id)).run == run, f"run of {id}"
+        for id in ("c", "g"):
+            job = await bench.job(id)
+            assert (job.reason, job.error, job.finished_at) == ("", None, 0)
+        info = await bench.graph()
+        assert (info.state, info.reason, info.culprit, info.finished_at) == (State.WAITING, "", "", 0)
+        assert {state: n for state, n in info.counts.items() if n} == {"succeeded": 1}
+        assert await bench.play(worker) == ["b", "c"]
+        info = await bench.graph()
+        assert (info.state, info.finished_at) == (State.SUCCEEDED, START + 500)
+        assert {state: n for state, n in info.counts.items() if n} == {"succeeded": 3}
+        assert await bench.counts() == {"succeeded": 3}
+        assert (await bench.kinds("g"))[-2:] == ["workflow_failed", "workflow_succeeded"]
+
+    async def test_a_retry_that_fails_again_gives_up_again(self, bench: Bench) -> None:
+        await bench.submit(diamond())
+        worker = await bench.worker()
+        await bench.play(worker, {"b": DEAD})
+        for run in (2, 3, 4):
+            await bench.change(Action.RETRY, "b")
+            await bench.drain()
+            assert await bench.states("b", "c", "k", "d", "g") == ["ready", "succeeded", *["waiting"] * 3]
+            assert await bench.play(worker, {"b": DEAD}) == ["b"]
+            assert await bench.states("b", "c", "k", "d", "g") == ["failed", "succeeded", "failed", "skipped", "failed"]
+            assert [(await bench.job(id)).run for id in ("b", "k", "d", "g")] == [run] * 4
+        await bench.change(Action.RETRY, "b")
+        assert await bench.play(worker) == ["b", "d"]
+        assert (await bench.graph()).state is State.SUCCEEDED
+
+    async def test_the_value_of_the_new_run_is_handed_on(self, bench: Bench) -> None:
+        await bench.submit(chain("a", "b"))
+        worker = await bench.worker()
+        await bench.play(worker, {"a": DEAD})
+        await bench.change(Action.RETRY, "a")
+        await worker.settle(await worker.take("a"), value("again"))
+        claim = await worker.take("b")
+        assert (claim.given, claim.run) == (b'"again"', 2)
+
+    async def test_only_what_hung_on_the_retried_job_is_reopened(self, bench: Bench) -> None:
+        plan = Plan().job("a").job("b").job("a2", "a").job("b2", "b").end("a2", "b2", shape=Shape.MANY)
+        await bench.submit(plan)
+        worker = await bench.worker()
+        await bench.play(worker, {"a": DEAD, "b": DEAD})
+        await bench.change(Action.RETRY, "a")
+        await bench.drain()
+        assert await bench.states("a", "a2", "b", "b2", "g") == ["ready", "waiting", "failed", "skipped", "waiting"]
+        assert await bench.play(worker) == ["a", "a2"]
+        info = await bench.graph()
+        assert (info.state, info.culprit) == (State.FAILED, "b"), "the other failure is still there"
+
+    async def test_nested_levels_are_reopened(self, bench: Bench) -> None:
+        plan = Plan().job("a").join("j1", "a").job("b", "j1").join("j2", "b").job("c", "j2").end("c")
+        await bench.submit(plan)
+        worker = await bench.worker()
+        await bench.play(worker, {"a": DEAD})
+        await bench.change(Action.RETRY, "a")
+        assert await bench.states("a", "j1", "b", "j2", "c", "g") == ["ready", *["waiting"] * 5]
+        assert await bench.play(worker) == ["a", "b", "c"]
+
+    async def test_a_retry_while_the_neighbours_still_run(self, bench: Bench) -> None:
+        await bench.submit(chord("a", "b"))
+        worker = await bench.worker()
+        a, b = await worker.claim()
+        await worker.settle(a, DEAD)
+        await bench.change(Action.RETRY, "a")
+        await worker.settle(b, value("b"))
+        await bench.drain()
+        assert await bench.states("a", "j", "body") == ["ready", "waiting", "waiting"]
+        assert await bench.play(worker) == ["a", "body"]
+        assert (await bench.graph()).state is State.SUCCEEDED
+
+    async def test_what_ran_does_not_run_twice(self, bench: Bench) -> None:
+        await bench.submit(callbacks())
+        worker = await bench.worker()
+        assert sorted(await bench.play(worker, {"a": DEAD})) == ["a", "d", "f"]
+        await bench.change(Action.RETRY, "a")
+        await bench.drain()
+        assert await bench.states("s", "f", "d") == ["waiting", "succeeded", "succeeded"]
+        assert await bench.play(worker) == ["a", "s"]
+        assert [(await bench.job(id)).run for id in "sfd"] == [2, 1, 1]
+
+    async def test_a_body_that_ran_with_errors_stays(self, bench: Bench) -> None:
+        await bench.submit(chord("a", "b", on=On.DONE))
+        worker = await bench.worker()
+        assert await bench.play(worker, {"a": DEAD}) == ["a", "b", "body"]
+        await bench.change(Action.RETRY, "a")
+        assert await bench.play(worker) == ["a"]
+        assert await bench.states("a", "body", "g") == ["succeeded", "succeeded", "succeeded"]
+
+    async def test_a_body_that_ran_by_spare_edges_stays(self, bench: Bench) -> None:
+        await bench.submit(chord("a", "b", spare=1))
+        worker = await bench.worker()
+        assert await bench.play(worker, {"a": DEAD}) == ["a", "b", "body"]
+        await bench.change(Action.RETRY, "a")
+        assert await bench.play(worker, {"a": DEAD}) == ["a"]
+        assert await bench.states("a", "body", "g") == ["failed", "succeeded", "succeeded"]
+        assert (await bench.job("body")).run == 1
+
+    async def test_a_join_that_lacked_two_waits_for_the_one_that_is_tried_again(self, bench: Bench) -> None:
+        await bench.submit(chord("a", "b", "c", spare=1))
+        worker = await bench.worker()
+        await bench.play(worker, {"a": DEAD, "b": DEAD})
+        assert await bench.state("j") == State.FAILED
+        await bench.change(Action.RETRY, "a")
+        assert await bench.play(worker) == ["a", "body"]
+        assert (await bench.graph()).state is State.SUCCEEDED
+
+    async def test_the_culprit_is_found_anew(self, bench: Bench) -> None:
+        await bench.submit(group("a", "b"))
+        worker = await bench.worker()
+        a, b = await worker.claim()
+        await worker.settle(a, DEAD)
+        await worker.settle(b, DONE)
+        assert (await bench.graph()).culprit == "a"
+        await bench.change(Action.RETRY, "a")
+        await bench.change(Action.CANCEL, "a", reason="never mind")
+        await bench.drain()
+        info = await bench.graph()
+        assert (info.state, info.culprit, info.reason) == (State.FAILED, "a", "t a was cancelled")
+
+    async def test_a_succeeded_member_may_be_run_again_alone(self, bench: Bench) -> None:
+        await bench.submit(chain("a", "b"))
+        worker = await bench.worker()
+        await bench.play(worker)
+        assert (await bench.change(Action.RETRY, "a")).changed == ["a"]
+        assert await bench.play(worker) == ["a"]
+        assert await bench.states("a", "b", "g") == ["succeeded"] * 3
+        info = await bench.graph()
+        assert {state: n for state, n in info.counts.items() if n} == {"succeeded": 2}
+
+    async def test_a_success_undone_by_a_failure_runs_the_callback_for_failures(self, bench: Bench) -> None:
+        await bench.submit(callbacks())
+        worker = await bench.worker()
+        await bench.play(worker)
+        assert await bench.state("f") == State.SKIPPED
+        await bench.change(Action.RETRY, "a")
+        assert await bench.play(worker, {"a": DEAD}) == ["a", "f"]
+        assert await bench.states("a", "s", "f", "d") == ["failed", "succeeded", "succeeded", "succeeded"]
+
+    async def test_a_cancelled_member_is_retried_in_its_place(self, bench: Bench) -> None:
+        await bench.submit(chain("a", "b", "c"))
+        await bench.change(Action.CANCEL, "b")
+        worker = await bench.worker()
+        claim = await worker.take("a")
+        await bench.change(Action.RETRY, "b")
+        await bench.drain()
+        assert await bench.states("a", "b", "c", "g") == ["running", "waiting", "waiting", "waiting"], "a is not over"
+        await worker.settle(claim, DONE)
+        assert await bench.play(worker) == ["b", "c"]
+        assert (await bench.graph()).state is State.SUCCEEDED
+
+    async def test_a_cancelled_member_whose_edges_are_met_is_ready(self, bench: Bench) -> None:
+        await bench.submit(chain("a", "b"))
+        worker = await bench.worker()
+        await worker.settle(await worker.take("a"), DONE)
+        await bench.change(Action.CANCEL, "b")
+        await bench.change(Action.RETRY, "b")
+        assert await bench.state("b") == State.READY
+        assert await bench.play(worker) == ["b"]
+
+    async def test_a_skipped_job_cannot_be_retried(self, bench: Bench) -> None:
+        await bench.submit(chain("first", "b", "c"))
+        worker = await bench.worker()
+        await bench.play(worker, {"first": DEAD})
+        reply = await bench.change(Action.RETRY, "b", "c")
+        assert reply.changed == []
+        assert set(reply.skipped) == {"b", "c"}
+        assert all("first" in reason for reason in reply.skipped.values()), f"say which one instead: {reply.skipped}"
+        assert await bench.states("b", "c", "g") == ["skipped", "skipped", "failed"]
+
+    async def test_several_failed_members_are_retried_in_one_call(self, bench: Bench) -> None:
+        await bench.submit(chord("a", "b", "c"))
+        worker = await bench.worker()
+        await bench.play(worker, {"a": DEAD, "b": DEAD, "c": STOPPED})
+        assert sorted((await bench.change(Action.RETRY, "a", "b", "c")).changed) == ["a", "b", "c"]
+        assert await bench.play(worker) == ["a", "b", "c", "body"]
+        assert (await bench.graph()).state is State.SUCCEEDED
+
+    async def test_a_hasty_edge_gives_up_again(self, bench: Bench) -> None:
+        plan = Plan().job("a").job("b").join("j", After("a", hasty=True), "b").job("p", "j").end("p")
+        await bench.submit(plan)
+        worker = await bench.worker()
+        a, b = await worker.claim()
+        await worker.settle(a, DEAD)
+        await bench.change(Action.RETRY, "a")
+        await bench.drain()
+        assert await bench.states("a", "j", "p", "g") == ["ready", "waiting", "waiting", "waiting"]
+        await worker.settle(await worker.take("a"), DEAD)
+        assert await bench.states("a", "b", "j", "p", "g") == ["failed", "running", "failed", "skipped", "failed"]
+        await worker.settle(b, DONE)
+        await bench.change(Action.RETRY, "a")
+        assert await bench.play(worker) == ["a", "p"]
+        assert (await bench.graph()).state is State.SUCCEEDED
+
+    async def test_a_retried_delay_counts_from_the_new_release(self, bench: Bench) -> None:
+        await bench.submit(Plan().job("a").job("b", "a", delay=5_000).end("b"))
+        worker = await bench.worker()
+        await bench.play(worker, {"a": DEAD})
+        bench.clock.advance(1_000)
+        await bench.change(Action.RETRY, "a")
+        await bench.play(worker)
+        job = await bench.job("b")
+        assert (job.state, job.due_at) == (State.SCHEDULED, START + 6_000)
+
+    async def test_callbacks_of_the_workflow_that_were_skipped_wait_again(self, bench: Bench) -> None:
+        await bench.submit(aftermath(chain("a")))
+        worker = await bench.worker()
+        assert sorted(await bench.play(worker, {"a": DEAD})) == ["a", "on_end", "on_error"]
+        await bench.change(Action.RETRY, "a")
+        assert await bench.play(worker) == ["a", "then"], "the others have run"
+        assert (await bench.graph()).state is State.SUCCEEDED
+
+    async def test_a_failed_callback_of_the_workflow_is_retried_alone(self, bench: Bench) -> None:
+        await bench.submit(aftermath(chain("a")))
+        worker = await bench.worker()
+        await bench.play(worker, {"then": DEAD})
+        await bench.change(Action.RETRY, "then")
+        assert await bench.play(worker) == ["then"]
+        assert (await bench.graph()).state is State.SUCCEEDED
+
+    async def test_a_fence_of_the_run_before_decides_nothing(self, bench: Bench) -> None:
+        await bench.submit(chain("a", "b"))
+        worker = await bench.worker()
+        old = await worker.take("a")
+        await worker.settle(old, DEAD)
+        await bench.change(Action.RETRY, "a")
+        assert (await worker.exchange([move(old, DONE)])).refused == ["a"]
+        assert await bench.states("a", "b") == ["ready", "waiting"]
+
+
+class WorkflowRetryRules:
+    """``change(RETRY)`` on the id of a workflow, or in one that was stopped."""
+
+    async def test_the_failed_part_of_a_workflow_is_retried(self, bench: Bench) -> None:
+        plan = Plan().job("a").job("b").job("c").job("a2", "a").job("b2", "b")
+        await bench.submit(plan.end("a2", "b2", "c", shape=Shape.MANY))
+        worker = await bench.worker()
+        await bench.play(worker, {"a": DEAD, "b": STOPPED})
+        reply = await bench.change(Action.RETRY, "g")
+        assert (reply.changed, reply.skipped) == (["g"], {})
+        await bench.drain()
+        assert await bench.states("a", "b", "c", "a2", "b2", "g") == [
+            "ready", "ready", "succeeded", "waiting", "waiting", "waiting",
+        ]  # fmt: skip
+        assert sorted(await bench.play(worker)) == ["a", "a2", "b", "b2"]
+        assert (await bench.graph()).state is State.SUCCEEDED
+
+    async def test_a_cancelled_workflow_is_retried(self, bench: Bench) -> None:
+        await bench.submit(diamond())
+        worker = await bench.worker()
+        await worker.settle(await worker.take("a"), DONE)
+        await bench.change(Action.CANCEL, "g", reason="enough")
+        await bench.drain()
+        assert await bench.states("a", "b", "c", "d", "g") == ["succeeded", *["cancelled"] * 4]
+        await bench.change(Action.RETRY, "g")
+        await bench.drain()
+        info = await bench.graph()
+        assert (info.state, info.stopping, info.reason, info.culprit) == (State.WAITING, "", "", "")
+        assert await bench.states("a", "b", "c", "d", "g") == ["succeeded", "ready", "ready", "waiting", "waiting"]
+        assert await bench.play(worker) == ["b", "c", "d"]
+        info = await bench.graph()
+        assert (info.state, {state: n for state, n in info.counts.items() if n}) == (State.SUCCEEDED, {"succeeded": 4})
+
+    async def test_a_workflow_cancelled_from_its_start_is_retried(self, bench: Bench) -> None:
+        await bench.submit(chain("a", "b", "c"))
+        await bench.change(Action.CANCEL, "g")
+        await bench.drain()
+        await bench.change(Action.RETRY, "g")
+        worker = await bench.worker()
+        assert await bench.play(worker) == ["a", "b", "c"]
+        assert (await bench.graph()).state is State.SUCCEEDED
+
+    async def test_a_workflow_stopped_by_its_first_failure_is_retried(self, bench: Bench) -> None:
+        await bench.submit(chord("a", "b", "c", fail_fast=True))
+        worker = await bench.worker()
+        await worker.settle(await worker.take("a"), DEAD)
+        await bench.drain()
+        assert await bench.states("a", "b", "c", "body", "g") == ["failed", *["cancelled"] * 3, "failed"]
+        await bench.change(Action.RETRY, "g")
+        assert await bench.play(worker) == ["a", "b", "c", "body"]
+        info = await bench.graph()
+        assert (info.state, info.stopping) == (State.SUCCEEDED, "")
+
+    async def test_to_retry_a_member_of_a_stopped_workflow_is_to_retry_it_all(self, bench: Bench) -> None:
+        await bench.submit(chord("a", "b", "c", fail_fast=True))
+        worker = await bench.worker()
+        await worker.settle(await worker.take("a"), DEAD)
+        await bench.drain()
+        assert (await bench.change(Action.RETRY, "a")).changed == ["a"]
+        assert await bench.play(worker) == ["a", "b", "c", "body"]
+        assert (await bench.graph()).state is State.SUCCEEDED
+
+    async def test_a_retried_workflow_can_be_cancelled_again(self, bench: Bench) -> None:
+        await bench.submit(chain("a", "b"))
+        await bench.change(Action.CANCEL, "g")
+        await bench.drain()
+        await bench.change(Action.RETRY, "g")
+        await bench.drain()
+        await bench.change(Action.CANCEL, "g", reason="again")
+        await bench.drain()
+        info = await bench.graph()
+        assert (info.state, info.reason) == (State.CANCELLED, "again")
+        assert await bench.states("a", "b") == ["cancelled", "cancelled"]
+
+    async def test_a_cancelled_callback_that_can_no_longer_run_is_skipped_in_the_end(self, bench: Bench) -> None:
+        """Its edge was broken by a success after it had been cancelled, so nothing will ever reopen it."""
+        await bench.submit(Plan().job("a").job("f", failure("a")).job("b", "a").end("b", done("f", Inject.NONE)))
+        worker = await bench.worker()
+        claim = await worker.take("a")
+        await bench.change(Action.CANCEL, "g")
+        await worker.settle(claim, DONE)
+        await bench.drain()
+        assert await bench.states("a", "f", "b", "g") == ["succeeded", "cancelled", "cancelled", "cancelled"]
+        await bench.change(Action.RETRY, "g")
+        assert await bench.play(worker) == ["b"]
+        assert await bench.states("a", "f", "b", "g") == ["succeeded", "skipped", "succeeded", "succeeded"]
+
+    async def test_a_workflow_that_succeeded_or_is_under_way_is_not_retried(self, bench: Bench) -> None:
+        await bench.submit(chain("a"))
+        assert (await bench.change(Action.RETRY, "g")).skipped == {"g": "waiting"}
+        worker = await bench.worker()
+        await bench.play(worker)
+        assert (await bench.change(Action.RETRY, "g")).skipped == {"g": "succeeded"}
+        assert await worker.claim() == []
+
+    async def test_a_big_workflow_is_retried_step_by_step(self, bench: Bench) -> None:
+        plan = Plan()
+        for n in range(1_200):
+            plan.job(f"m{n:05}")
+        for n in range(6):
+            plan.join(f"in{n}", *(f"m{i:05}" for i in range(n * 200, n * 200 + 200)))
+        await bench.submit(plan.end(*(f"in{n}" for n in range(6))))
+        await bench.drain()
+        await bench.change(Action.CANCEL, "g")
+        await bench.drain()
+        await bench.change(Action.RETRY, "g")
+        assert (await bench.counts()).get("cancelled", 0) > 0, "a change touches only so many"
+        await bench.drain()
+        assert await bench.counts() == {"ready": 1_200}
+        worker = await bench.worker()
+        assert len(await bench.play(worker, total=400)) == 1_200
+        assert (await bench.graph()).state is State.SUCCEEDED
+
+
+class DeleteRules:
+    """``change(DELETE)`` of a workflow and of its members."""
+
+    async def test_a_workflow_is_deleted_as_a_whole(self, bench: Bench) -> None:
+        plan = aftermath(chord("a", "b"))
+        await bench.submit(plan)
+        worker = await bench.worker()
+        await bench.play(worker)
+        reply = await bench.change(Action.DELETE, "g")
+        assert (reply.changed, reply.skipped) == (["g"], {})
+        await bench.drain()
+        assert await bench.states(*plan.ids) == [None] * len(plan.ids)
+        assert await bench.store.graph("g") is None
+        assert await bench.store.members("g") == []
+        assert (await bench.store.graphs()).graphs == []
+        assert await bench.counts() == {}
+        assert (await bench.stage(plan, commit=True)).status is Accept.ACCEPTED, "its ids are free again"
+        assert sorted(await bench.play(worker)) == ["a", "b", "body", "on_end", "then"]
+
+    async def test_a_workflow_under_way_is_not_deleted(self, bench: Bench) -> None:
+        await bench.submit(chain("a", "b"))
+        assert (await bench.change(Action.DELETE, "g")).skipped == {"g": "waiting"}
+        assert await bench.states("a", "b", "g") == ["ready", "waiting", "waiting"]
+
+    async def test_a_member_of_a_workflow_under_way_is_not_deleted(self, bench: Bench) -> None:
+        await bench.submit(chain("a", "b", "c"))
+        worker = await bench.worker()
+        await worker.settle(await worker.take("a"), DONE)
+        reply = await bench.change(Action.DELETE, "a", "b", "c")
+        assert (reply.changed, set(reply.skipped)) == ([], {"a", "b", "c"})
+        assert await bench.play(worker) == ["b", "c"]
+
+    async def test_a_member_of_a_workflow_that_is_over_is_deleted(self, bench: Bench) -> None:
+        await bench.submit(chain("a", "b"))
+        worker = await bench.worker()
+        await bench.play(worker)
+        assert (await bench.change(Action.DELETE, "a")).changed == ["a"]
+        assert await bench.states("a", "b", "g") == [None, "succeeded", "succeeded"]
+        assert [job.id for job in await bench.store.members("g")] == ["b", "g"]
+
+    async def test_a_failed_workflow_with_a_deleted_member_still_ends_when_retried(self, bench: Bench) -> None:
+        await bench.submit(chord("a", "b"))
+        worker = await bench.worker()
+        await bench.play(worker, {"b": DEAD})
+        await bench.change(Action.DELETE, "body")
+        await bench.change(Action.RETRY, "b")
+        assert await bench.play(worker) == ["b"]
+        assert await bench.state("j") == State.SUCCEEDED
+
+    async def test_a_big_workflow_is_deleted_step_by_step(self, bench: Bench) -> None:
+        plan = Plan()
+        for n in range(1_200):
+            plan.job(f"m{n:05}")
+        for n in range(6):
+            plan.join(f"in{n}", *(f"m{i:05}" for i in range(n * 200, n * 200 + 200)))
+        await bench.submit(plan.end(*(f"in{n}" for n in range(6))))
+        await bench.drain()
+        await bench.change(Action.CANCEL, "g")
+        await bench.drain()
+        await bench.change(Action.DELETE, "g")
+        assert (await bench.counts()).get("cancelled", 0) > 0, "a change touches only so many"
+        await bench.drain()
+        assert await bench.counts() == {}
+        assert await bench.store.graph("g") is None
