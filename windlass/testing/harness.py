@@ -9,17 +9,17 @@
 
 Sync tests write ``with Harness(app) as h`` and call ``h.drain_sync()`` and ``h.advance_sync("10m")``.
 
-Jobs run one after the other in the store's order, each by the worker's own executor and runner. Plain functions run in
-a thread as on a worker, or with ``inline=True`` in the thread that drains, where they see its database transaction;
-``runs_in="process"`` tasks run like plain functions and are not killable. Each drain is a worker's short life: start
-hooks run before it, stop hooks after. Timeouts count real time; only the store's clock is virtual. Finished jobs are
-kept however far the clock is moved, unless their task, queue or call says ``keep=``.
+Jobs run one after the other in the store's order, those of workflows too, each by the worker's own executor and runner.
+Plain functions run in a thread as on a worker, or with ``inline=True`` in the thread that drains, where they see its
+database transaction; ``runs_in="process"`` tasks run like plain functions and are not killable. Each drain is a
+worker's short life: start hooks run before it, stop hooks after. Timeouts count real time; only the store's clock is
+virtual. Finished jobs are kept however far the clock is moved, unless their task, queue or call says ``keep=``.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -29,16 +29,17 @@ import msgspec
 from windlass.client import Client
 from windlass.core.codec import decode_any
 from windlass.core.duration import Duration, to_ms
+from windlass.core.graph import NewGraph
 from windlass.core.job import NewJob, State
 from windlass.core.keep import Keep
 from windlass.errors import ConfigError, StoreUnavailable
 from windlass.handle import JobInfo, job_info
-from windlass.store.base import Accept, Answer, WatchReply
+from windlass.store.base import Accept, Answer, GraphAnswer, WatchReply
 from windlass.store.memory import MemoryStore
 from windlass.testing import asserts
 from windlass.testing.clock import VirtualClock
 from windlass.testing.failing import FailingStore, Faults
-from windlass.testing.shift import Shift
+from windlass.testing.shift import FOREVER, Shift
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -175,7 +176,7 @@ class Harness:
 
     def _still_awaited(self) -> int:
         with self.store.hub.lock:
-            rows = [self.store.hub.jobs.get(id) for id in self._awaited]
+            rows = [self.store.hub.known(id) for id in self._awaited]
         self._awaited = {row.id for row in rows if row is not None and not row.state.terminal}
         return len(self._awaited)
 
@@ -273,17 +274,26 @@ class Recorder(MemoryStore):
     """The memory store of a harness: it remembers what was accepted, and says when a result is waited for."""
 
     def __init__(self, url: str, harness: Harness) -> None:
-        settings = msgspec.structs.replace(harness.app.settings.for_store(harness.app.name), keep=Keep())
+        plain = harness.app.settings.for_store(harness.app.name)
+        # Audits look for damage there cannot be here, and each would be a stop on the way of the clock.
+        settings = msgspec.structs.replace(plain, keep=Keep(), audit_every=FOREVER)
         super().__init__(url, settings, harness.clock)
         self._harness = harness
 
     async def insert(self, jobs: Sequence[NewJob]) -> list[Answer]:
         answers = await super().insert(jobs)
-        now = self.hub.clock.last
-        for job, answer in zip(jobs, answers, strict=True):
-            if answer.status is Accept.ACCEPTED:
-                self._harness.enqueued.append(asserts.Enqueued(self._harness.app, job, now))
+        self._record(job for job, answer in zip(jobs, answers, strict=True) if answer.status is Accept.ACCEPTED)
         return answers
+
+    async def insert_graph(self, graph: NewGraph, first: int, nodes: Sequence[NewJob], commit: bool) -> GraphAnswer:
+        answer = await super().insert_graph(graph, first, nodes, commit)
+        if answer.status is Accept.ACCEPTED:
+            self._record(node for node in nodes if node.task)
+        return answer
+
+    def _record(self, jobs: Iterable[NewJob]) -> None:
+        now = self.hub.clock.last
+        self._harness.enqueued.extend(asserts.Enqueued(self._harness.app, job, now) for job in jobs)
 
     async def watch(self, client: str, ids: Sequence[str]) -> WatchReply:
         reply = await super().watch(client, ids)

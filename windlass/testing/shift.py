@@ -98,13 +98,22 @@ class Shift:
 
     async def work_off(self) -> None:
         """Run what is due, and what that enqueues, until nothing is."""
-        while (await self._insist(self._store.sweep)).more:
-            pass
-        await self._beat()
+        while True:
+            while (swept := await self._insist(self._store.sweep)).more:
+                pass
+            await self._beat()
+            # A workflow may have more to do at once than fits one step: ends to spread, and jobs they will start.
+            if not await self._run_due() and swept.next_check != 0:
+                return
+
+    async def _run_due(self) -> bool:
+        """Whether there was anything to run."""
+        ran = False
         while True:
             granted = await self._round()
+            ran = ran or granted
             if not self._executor.held:
-                return
+                return ran
             if granted and self._has_room(0):
                 continue
             if not self._executor.finished:
