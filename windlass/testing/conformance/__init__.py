@@ -41,6 +41,7 @@ from windlass.testing.conformance.events import EventRules
 from windlass.testing.conformance.exchange import ClaimRules, FenceRules, SettleRules
 from windlass.testing.conformance.expiry import ExpiryRules
 from windlass.testing.conformance.find import FindRules, GetRules
+from windlass.testing.conformance.graph_adopt import AdoptFaultRules, AdoptRules, ReplaceRules
 from windlass.testing.conformance.graph_insert import OpenRules, StageRules
 from windlass.testing.conformance.graph_read import (
     ClaimValueRules,
@@ -127,6 +128,9 @@ class Conformance(
     ReopenRules,
     WorkflowRetryRules,
     DeleteRules,
+    AdoptRules,
+    ReplaceRules,
+    AdoptFaultRules,
 ):
     """Every rule. A subclass says how to make its engine."""
 

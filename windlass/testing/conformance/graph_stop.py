@@ -15,7 +15,7 @@ from windlass.testing.conformance.plans import After, Plan, callbacks, chain, ch
 def mixed() -> Plan:
     """One job of each kind: ``s`` scheduled, ``r`` ready, ``x`` to be running, ``w`` waiting behind it."""
     plan = Plan(name="nightly").job("x", priority=9).job("s", delay=60_000).job("r").job("w", "x")
-    return plan.end("s", "r", "w", shape=Shape.MANY)
+    return plan.end("s", "r", "w", "x", shape=Shape.MANY)
 
 
 def aftermath(plan: Plan) -> Plan:
