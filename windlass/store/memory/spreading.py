@@ -187,6 +187,7 @@ def at_hand(source: Row | None) -> bytes | None:
 def give_up(step: Step, row: Row, state: State) -> None:
     """End a node that can never be met, and say whose fault it was."""
     place = place_of(row)
+    place.culprit = place.culprit or first_blame(step.hub, row)
     graph = place.graph if refuses(row) else None  # stopped: everything names the graph's own reason
     culprit = step.hub.known((graph.culprit if graph else "") or place.culprit)
     if graph is not None:
@@ -202,6 +203,18 @@ def give_up(step: Step, row: Row, state: State) -> None:
         step.ended(row)
     else:
         end_join(step, row, state, reason)
+
+
+def first_blame(hub: Hub, row: Row) -> str:
+    """Whom the first of a node's broken edges blames. A source that is gone counts as failed."""
+    for edge in place_of(row).links.ins:
+        source = hub.known(edge.source)
+        if source is None or source.links is None:
+            return edge.source
+        edges = zip(source.links.links.outs, source.links.edges, strict=True)
+        if any(out.target == row.id and state is Edge.BROKEN for out, state in edges):
+            return blame(source)
+    return ""
 
 
 def end_join(step: Step, row: Row, state: State, reason: str) -> None:
@@ -247,8 +260,7 @@ def unmeet(step: Step, source: Row, out: Out) -> None:
         return
     place.open += 1
     place.broken -= 1
-    if place.broken == 0:
-        place.culprit = ""
+    place.culprit = ""  # it may be the very one that starts again; if another edge stays broken, that names it
     if target.state is State.SKIPPED or (not target.task and target.state in GAVE_UP):
         wait_again(step, target)
 
