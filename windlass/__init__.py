@@ -32,13 +32,19 @@ from windlass.errors import (
     WindlassError,
 )
 from windlass.handle import Handle, JobInfo, SyncHandle
+from windlass.picture import Tree
 from windlass.task import AsyncTask, SyncTask, Task
+from windlass.values import Failure
+from windlass.work import Chain, Chord, Flow, Group, Work, chain, chord, flow, group
+from windlass.workflow import SyncWorkflow, Workflow, WorkflowInfo, WorkflowPage, WorkflowProgress
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AsyncTask",
     "Cancel",
+    "Chain",
+    "Chord",
     "ConfigError",
     "Current",
     "Draft",
@@ -46,7 +52,10 @@ __all__ = [
     "ErrorInfo",
     "Event",
     "Exponential",
+    "Failure",
     "Fixed",
+    "Flow",
+    "Group",
     "Handle",
     "IdConflict",
     "JobCancelled",
@@ -71,10 +80,21 @@ __all__ = [
     "StoreUnavailable",
     "SyncHandle",
     "SyncTask",
+    "SyncWorkflow",
     "Task",
     "TaskTimeout",
+    "Tree",
     "UnknownTask",
     "Windlass",
     "WindlassError",
+    "Work",
+    "Workflow",
+    "WorkflowInfo",
+    "WorkflowPage",
+    "WorkflowProgress",
+    "chain",
+    "chord",
     "current",
+    "flow",
+    "group",
 ]

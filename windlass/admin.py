@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from windlass.call import Draft, result_reader
 from windlass.core import codec
 from windlass.core.event import Event, check_kinds, expand, parse_cursor
 from windlass.core.hints import did_you_mean
@@ -19,7 +20,6 @@ from windlass.store.base import EVERY_EVENT, MAX_BATCH, Accept, Action, Answer, 
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
-    from windlass.call import Draft
 
 
 class JobPage(msgspec.Struct, frozen=True):
@@ -58,8 +58,7 @@ def answers_to_handles(app: Windlass, drafts: Sequence[Draft], answers: Sequence
 def answer_to_handle(app: Windlass, draft: Draft, answer: Answer) -> Handle[Any]:
     if answer.status is not Accept.ACCEPTED and answer.status is not Accept.DUPLICATE:
         raise refusal(draft, answer)
-    task = app.tasks.get(draft.task)
-    return Handle(app, draft.id, task.codec.decode_result) if task else Handle(app, draft.id)
+    return Handle(app, draft.id, result_reader(app, draft.task, "each" in draft.options))
 
 
 def refusal(draft: Draft, answer: Answer) -> WindlassError:
@@ -68,6 +67,15 @@ def refusal(draft: Draft, answer: Answer) -> WindlassError:
     if answer.status is Accept.FULL:
         return QueueFull(f"queue {draft.resolved.queue} is full: {answer.reason}")
     return EnqueueError(f"job {draft.id} of task {draft.task} was refused: {answer.reason}")
+
+
+def raise_refusal(id: str, answers: Sequence[Answer]) -> None:
+    """The error of a workflow that was not accepted, if it was not. All its calls got the same answer."""
+    for answer in answers:
+        if answer.status is Accept.CONFLICT:
+            raise IdConflict(answer.reason)
+        if answer.status is not Accept.ACCEPTED and answer.status is not Accept.DUPLICATE:
+            raise EnqueueError(f"workflow {id} was refused: {answer.reason}")
 
 
 class DeadLetters:

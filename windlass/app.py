@@ -14,22 +14,33 @@ import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, ParamSpec, Self, TypeVar, Unpack, overload
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from windlass.admin import DeadLetters, JobPage, answer_to_handle, answers_to_handles, jobs_page, stream_events
-from windlass.call import Draft, Signature, new_id
-from windlass.client import Client
+from windlass.admin import (
+    DeadLetters,
+    JobPage,
+    answer_to_handle,
+    answers_to_handles,
+    jobs_page,
+    parse_states,
+    raise_refusal,
+    stream_events,
+)
+from windlass.call import Draft, Signature, by_name, new_id
+from windlass.client import Client, send_graph
 from windlass.context import current_or_none
 from windlass.core.codec import decode_any
 from windlass.core.event import Event
 from windlass.core.ids import check_name
 from windlass.core.job import Job, Meta, State
-from windlass.core.options import QUEUE_NAMES, QueueOptions, Resolved, TaskOptions, parse_options, resolve
+from windlass.core.options import QUEUE_NAMES, CallOptions, QueueOptions, Resolved, TaskOptions, parse_options, resolve
 from windlass.errors import ConfigError, WindlassError
 from windlass.handle import Handle
 from windlass.middleware import AroundEnqueue, AroundRun, Submit, around_enqueue
+from windlass.plan import Plan, make_plan
 from windlass.portal import portal
 from windlass.queue import Handler, Queue
 from windlass.settings import AppOptions, WorkerOptions, parse_settings
@@ -38,6 +49,8 @@ from windlass.store.base import Answer, Direct, QueueInfo, Store, WorkerInfo
 from windlass.store.forks import lineage
 from windlass.sync import SyncApp
 from windlass.task import AsyncTask, SyncTask, Task, TaskDecorator
+from windlass.work import Work
+from windlass.workflow import Read, Workflow, WorkflowPage, workflows_page
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -156,7 +169,35 @@ class Windlass:
 
     async def enqueue_many(self, calls: Iterable[Signature[Any]]) -> list[Handle[Any]]:
         """Accept many calls: one round trip per thousand. One that is refused raises after all were sent."""
-        return await self.submit([call.draft() for call in calls])
+        return await self.submit([call.alone() for call in calls])
+
+    def sig(
+        self, task: str, args: Mapping[str, Any] | None = None, *, immutable: bool = False,
+        **options: Unpack[CallOptions],
+    ) -> Signature[Any]:  # fmt: skip
+        """A call by name, for workflows; also of another service's task, whose arguments only its worker can check.
+
+        In a workflow, the result of what comes before is its first argument, unless it is ``immutable``.
+        """
+        return by_name(self, task, args, options, immutable)
+
+    async def submit_work(self, work: Work[R]) -> Workflow[R]:
+        """Accept a workflow, all of it or nothing."""
+        return await self.submit_plan(make_plan(self, work), work.reader())
+
+    async def submit_plan(self, plan: Plan, read: Read) -> Workflow[Any]:
+        """Enqueue middleware sees the calls of a workflow like those of any enqueue."""
+        drafts = plan.drafts
+        answers = await around_enqueue(self._enqueue_layers, partial(self._insert_graph, plan, drafts))(drafts)
+        raise_refusal(plan.graph.id, answers)
+        return Workflow(self, plan.graph.id, read)
+
+    async def _insert_graph(self, plan: Plan, mine: list[Draft], drafts: list[Draft]) -> list[Answer]:
+        if [draft.id for draft in drafts] != [draft.id for draft in mine]:
+            raise ConfigError("enqueue middleware may change the calls of a workflow, not leave out or add any")
+        client = self._open_client() or await self.client()
+        answer = await send_graph(client.store, plan)
+        return [Answer(answer.status, answer.reason)] * max(len(drafts), 1)
 
     async def submit(self, drafts: list[Draft]) -> list[Handle[Any]]:
         """The one way of a call to the store."""
@@ -204,6 +245,10 @@ class Windlass:
         self, task: Task[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any], options: Mapping[str, Any]
     ) -> Draft:
         payload = task.codec.encode(args, kwargs, self.settings.max_payload, stable="id" in options)
+        return self._make_draft(task.name, task.version, payload, options, task)
+
+    def make_draft(self, task: Task[Any, Any], payload: bytes, options: Mapping[str, Any]) -> Draft:
+        """A draft whose payload is encoded already."""
         return self._make_draft(task.name, task.version, payload, options, task)
 
     def draft_by_name(self, task: str, payload: bytes, options: Mapping[str, Any]) -> Draft:
@@ -255,6 +300,17 @@ class Windlass:
         client = await self.client()
         return await jobs_page(client.store, queue, state, task, limit, after)
 
+    def workflow(self, id: str) -> Workflow[Any]:
+        """A handle for a workflow of any process; it need not exist."""
+        return Workflow(self, id)
+
+    async def workflows(
+        self, *, state: State | str | Sequence[State | str] = (), limit: int = 100, after: str = ""
+    ) -> WorkflowPage:
+        """A page of workflows, newest first; ``state="running"`` are those under way."""
+        client = await self.client()
+        return await workflows_page(client.store, parse_states(state), limit, after)
+
     async def queues(self) -> list[QueueInfo]:
         """Every queue with its jobs by state."""
         client = await self.client()
@@ -273,6 +329,16 @@ class Windlass:
 
     # -- connections
 
+    @property
+    def source(self) -> str:
+        """This process, as the jobs it enqueues name it."""
+        return f"{self.name}@{socket.gethostname()}:{os.getpid()}"
+
+    @property
+    def plain_meta(self) -> bytes:
+        """The ready-made meta of calls with nothing special."""
+        return Meta(self.source).encode()
+
     def _open_client(self) -> Client | None:
         client = self._clients.get(id(asyncio.get_running_loop()))
         return client if client is not None and client.opened and client.lineage == lineage.number else None
@@ -283,8 +349,7 @@ class Windlass:
         client = self._clients.get(key)
         if client is None or client.lineage != lineage.number or client.loop is not asyncio.get_running_loop():
             client = self._clients[key] = Client(self.new_store(), f"client-{new_id()}")
-            client.source = f"{self.name}@{socket.gethostname()}:{os.getpid()}"
-            client.plain_meta = Meta(client.source).encode()
+            client.source, client.plain_meta = self.source, self.plain_meta
         if not client.opened:
             await client.open()
             if self.portal.owns(client.loop) and isinstance(client.store, Direct):

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import copy
 import random
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Generator, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast
 
 import msgspec
 
-from windlass.core.ids import make_id
+from windlass.core.codec import encode
+from windlass.core.ids import check_name, make_id
 from windlass.core.job import Meta, NewJob
-from windlass.core.options import Resolved, pack_call
+from windlass.core.options import CALL_NAMES, CallOptions, Resolved, pack_call, parse_options
+from windlass.errors import ConfigError
+from windlass.values import decode
+from windlass.work import PLAIN, Work, not_work, said_of
+from windlass.workflow import Read
 
 if TYPE_CHECKING:
+    from windlass.app import Windlass
+    from windlass.handle import Handle, SyncHandle
     from windlass.task import Task
 
 R = TypeVar("R")
@@ -48,22 +56,98 @@ class Draft(msgspec.Struct, kw_only=True):
         )  # fmt: skip
 
 
-class Signature(Generic[R]):
-    """A call that has not been made: what ``task.s(...)`` gives, for ``enqueue_many`` and for workflows."""
+class Signature(Work[R]):
+    """A call that has not been made: what ``task.s(...)`` gives. The smallest work, and a part of larger ones.
 
-    __slots__ = ("args", "kwargs", "options", "task")
+    ``task`` is None where only the name is known; its arguments are then by name, and checked by the worker. Of a job
+    that makes many calls (``each``), ``args`` are the lists of their arguments.
+    """
+
+    kind = "call"
+
+    __slots__ = ("app", "args", "each", "extras", "immutable", "kwargs", "name", "options", "task")
 
     def __init__(
-        self, task: Task[Any, R], args: tuple[Any, ...], kwargs: dict[str, Any], options: Mapping[str, Any]
-    ) -> None:
-        self.task, self.args, self.kwargs, self.options = task, args, kwargs, options
+        self, app: Windlass, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], options: Mapping[str, Any], *,
+        task: Task[Any, R] | None = None, immutable: bool = False, each: str = "",
+    ) -> None:  # fmt: skip
+        self.app, self.name, self.task = app, name, task
+        self.args, self.kwargs, self.options = args, kwargs, options
+        self.immutable, self.each, self.extras = immutable, each, PLAIN
 
-    def draft(self) -> Draft:
-        return self.task.draft(self.args, self.kwargs, self.options)
+    def set(self, **options: Unpack[CallOptions]) -> Self:
+        """The same call with other options: queue, priority, delay, retries, timeout, id, headers and so on."""
+        other = copy.copy(self)
+        other.options = {**self.options, **parse_options(options, CALL_NAMES, f"task {self.name}")}
+        return other
+
+    def draft(self, *, fed: bool = False, stable: bool = False) -> Draft:
+        """The call, checked and encoded. ``fed``: its first argument comes when it runs."""
+        task, stable = self.task or self.app.tasks.get(self.name), stable or "id" in self.options
+        cap = self.app.settings.max_payload
+        if task is None:
+            payload = encode(self.kwargs, f"task {self.name}: the arguments", cap, stable=stable)
+            return self.app.draft_by_name(self.name, payload, self.options)
+        if self.each:
+            payload = task.codec.encode_each(map(list, self.args), cap, stable=stable)
+            return self.app.make_draft(task, payload, {**self.options, "each": self.each})
+        fields = task.codec.encode_rest if fed else task.codec.encode
+        return self.app.make_draft(task, fields(self.args, self.kwargs, cap, stable=stable), self.options)
+
+    def parts(self) -> Iterable[Work[Any]]:
+        return ()
+
+    def reader(self) -> Read:
+        return result_reader(self.app, self.name, bool(self.each))
+
+    async def enqueue(self) -> Handle[R]:
+        """Accept it as an ordinary job. With callbacks it is a workflow, and so is what this answers then."""
+        if self.has_callbacks:
+            return cast("Handle[R]", await self._enqueue())
+        return await self.app.submit_one(self.alone())
+
+    def delay(self) -> SyncHandle[R]:
+        """The same for sync code, from any thread."""
+        if self.has_callbacks:
+            return cast("SyncHandle[R]", self._delay())
+        return self.app.sync.submit_one(self.alone())
+
+    def __await__(self) -> Generator[Any, None, Handle[R]]:
+        return self.enqueue().__await__()
+
+    def alone(self) -> Draft:
+        """The draft of a job of its own; what only a workflow has is an error."""
+        if self.extras is not PLAIN:
+            said = ", ".join(said_of(self.extras))
+            hint = "; .set(id=...) gives a job its id" if self.extras.id else ""
+            raise ConfigError(f"{self!r}: {said} is for workflows, and this is a job of its own{hint}")
+        return self.draft()
 
     def __repr__(self) -> str:
+        if self.each:
+            return f"{self.name}.{self.each}({len(self.args)} items)"
         given = [*map(repr, self.args), *(f"{key}={value!r}" for key, value in self.kwargs.items())]
-        return f"{self.task.name}({', '.join(given)})"
+        return f"{self.name}({', '.join(given)})"
+
+
+def result_reader(app: Windlass, name: str, each: bool = False) -> Read:
+    """How a task's result is read, or the list of results of one job that makes many calls."""
+    task = app.tasks.get(name)
+    if task is None:
+        return decode
+    return task.codec.decode_results if each else task.codec.decode_result
+
+
+def by_name(
+    app: Windlass, task: object, args: Mapping[str, Any] | None, options: Mapping[str, object], immutable: bool
+) -> Signature[Any]:
+    """A call by name, checked as far as it can be here. A task that is declared by then is checked at submit."""
+    if callable(task):
+        raise not_work(task, "the first argument of app.sig()")
+    if args is not None and not isinstance(args, Mapping):
+        raise ConfigError(f"app.sig({task!r}): the arguments are {args!r}; give a mapping by name")
+    name, layer = check_name("task", task), parse_options(options, CALL_NAMES, f"app.sig({task!r})")
+    return Signature(app, name, (), dict(args or {}), layer, immutable=immutable)
 
 
 def new_id() -> str:

@@ -6,12 +6,16 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from windlass.core.job import Finished, NewJob
 from windlass.errors import StoreError, StoreUnavailable
-from windlass.store.base import MAX_BATCH, Answer, Store
+from windlass.store.base import MAX_BATCH, Accept, Answer, GraphAnswer, Store
 from windlass.store.forks import lineage
+
+if TYPE_CHECKING:
+    from windlass.plan import Plan
 
 log = logging.getLogger("windlass.client")
 
@@ -25,6 +29,8 @@ LANES, EAGER = 2, 64
 
 BATCH_BYTES = 1_048_576
 REWATCH_SECONDS = 15.0
+RESTARTS = 3
+"""How often a workflow is staged anew from where the store lost it."""
 
 
 class Client:
@@ -120,13 +126,7 @@ class Sender:
                 task.cancel()
 
     async def _insert(self, jobs: Sequence[NewJob]) -> list[Answer]:
-        """Sent once more when the reply was lost: the ids are ours, so that what arrived is not accepted twice."""
-        try:
-            return await self._store.insert(jobs)
-        except StoreUnavailable as error:
-            log.info("an enqueue failed, sending it again: %s", error)
-            await asyncio.sleep(RESEND_SECONDS)
-            return await self._store.insert(jobs)
+        return await _resent(lambda: self._store.insert(jobs))
 
     def _register(self, jobs: Sequence[NewJob], first: bool = False) -> list[asyncio.Future[Answer]]:
         loop = asyncio.get_running_loop()
@@ -181,6 +181,41 @@ class Sender:
         while self._busy:
             self._quiet.clear()
             await self._quiet.wait()
+
+
+async def send_graph(store: Store, plan: Plan) -> GraphAnswer:
+    """Bring a workflow to the store in parts, of which the last makes it real. What was staged of one that is not
+    accepted in the end is never seen, and vanishes.
+    """
+    graph, first, restarts = plan.graph, 0, 0
+    while True:
+        part = plan.part(first)
+        commit = first + len(part) == graph.nodes
+        answer = await _resent(partial(store.insert_graph, graph, first, part, commit))
+        if answer.status is Accept.REFUSED and answer.staged < first and restarts < RESTARTS:
+            first, restarts = answer.staged, restarts + 1  # the store lost some of it: it was down, or we were slow
+        elif answer.status is not Accept.ACCEPTED:
+            return answer
+        elif commit:
+            break
+        else:
+            first += len(part)
+    try:
+        while answer.more:
+            answer = await store.insert_graph(graph, first, [], True)
+    except StoreUnavailable as error:
+        log.info("workflow %s is accepted; workers will see to the rest of its jobs: %s", graph.id, error)
+    return GraphAnswer(Accept.ACCEPTED)
+
+
+async def _resent(call: Callable[[], Awaitable[T]]) -> T:
+    """Sent once more when the reply was lost: the ids are ours, so that what arrived is not accepted twice."""
+    try:
+        return await call()
+    except StoreUnavailable as error:
+        log.info("an enqueue failed, sending it again: %s", error)
+        await asyncio.sleep(RESEND_SECONDS)
+        return await call()
 
 
 def batches(jobs: Sequence[NewJob]) -> list[Sequence[NewJob]]:
@@ -280,7 +315,9 @@ class Waiter:
             if job is None:
                 self._resolve(Finished(id, None, reason="pruned"))
             else:
-                self._resolve(Finished(id, job.state, job.result, job.error, job.reason))
+                # A join keeps no value, nor does a job that a workflow replaced: whoever waits puts it together.
+                whole = job.result is not None or not (job.replaced or not job.task)
+                self._resolve(Finished(id, job.state, job.result, job.error, job.reason, whole))
 
     def _resolve(self, item: Finished) -> None:
         future = self._futures.pop(item.id, None)

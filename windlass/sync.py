@@ -14,7 +14,10 @@ from windlass.core.job import NewJob, State
 from windlass.core.options import CallOptions
 from windlass.errors import StoreUnavailable
 from windlass.handle import SyncHandle
+from windlass.plan import make_plan
 from windlass.store.base import Answer, Direct
+from windlass.work import Work
+from windlass.workflow import SyncWorkflow, WorkflowPage
 
 if TYPE_CHECKING:
     from windlass.admin import JobPage
@@ -61,7 +64,12 @@ class SyncApp:
         return answer_to_handle(self._app, draft, answer).sync
 
     def enqueue_many(self, calls: Iterable[Signature[Any]]) -> list[SyncHandle[Any]]:
-        return self.submit([call.draft() for call in calls])
+        return self.submit([call.alone() for call in calls])
+
+    def submit_work(self, work: Work[T]) -> SyncWorkflow[T]:
+        # Planned on the caller's own thread: a large one would hold up everyone else on the portal's loop.
+        plan, read = make_plan(self._app, work), work.reader()
+        return self._app.portal.call(lambda: self._app.submit_plan(plan, read)).sync
 
     def add(self, task: str, args: Mapping[str, Any] | None = None, **options: Unpack[CallOptions]) -> SyncHandle[Any]:
         """Call a task by name, in the queue ``queue=`` names."""
@@ -78,6 +86,14 @@ class SyncApp:
         return self._app.portal.call(
             lambda: self._app.jobs(queue=queue, state=state, task=task, limit=limit, after=after)
         )
+
+    def workflow(self, id: str) -> SyncWorkflow[Any]:
+        return self._app.workflow(id).sync
+
+    def workflows(
+        self, *, state: State | str | Sequence[State | str] = (), limit: int = 100, after: str = ""
+    ) -> WorkflowPage:
+        return self._app.portal.call(lambda: self._app.workflows(state=state, limit=limit, after=after))
 
     def counts(self, queue: str) -> dict[str, int]:
         return self._app.portal.call(self._app.queue(queue).counts)

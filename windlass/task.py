@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, overload
@@ -15,6 +15,7 @@ from windlass.core.duration import Duration
 from windlass.core.options import CALL_NAMES, TASK_NAMES, CallOptions, parse_options
 from windlass.errors import ConfigError
 from windlass.handle import Handle, SyncHandle
+from windlass.work import Group
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -43,8 +44,30 @@ class Caller(Generic[P, R]):
         """Fire and forget: does not wait for the store. What is lost so is counted in ``app.lost_sends``."""
         self._app.send([self.draft(args, kwargs, {})])
 
-    def s(self, *args: P.args, **kwargs: P.kwargs) -> Signature[R]:
-        """The call as a value, to be made later."""
+    def s(self, *args: Any, **kwargs: Any) -> Signature[R]:
+        """The call as a value. In a workflow, the result of what comes before is put in front of its arguments."""
+        raise NotImplementedError
+
+    def si(self, *args: P.args, **kwargs: P.kwargs) -> Signature[R]:
+        """The call as a value, with all its arguments: it takes nothing from what comes before."""
+        raise NotImplementedError
+
+    def map(self, items: Iterable[Any]) -> Signature[list[R]]:
+        """One job that calls the task for each item in turn. Its result is the list of theirs."""
+        return self._each("map", ((item,) for item in items))
+
+    def starmap(self, items: Iterable[Iterable[Any]]) -> Signature[list[R]]:
+        """The same, with each item the arguments of one call."""
+        return self._each("starmap", map(tuple, items))
+
+    def chunks(self, items: Iterable[Iterable[Any]], n: int) -> Group[list[R]]:
+        """A group of ``starmap`` jobs of ``n`` items each. Its result is a list of lists."""
+        if type(n) is not int or n < 1:
+            raise ConfigError(f"chunks(..., {n!r}): give a whole number of 1 or more")
+        calls = list(items)
+        return Group(self.starmap(calls[start : start + n]) for start in range(0, len(calls), n))
+
+    def _each(self, how: str, calls: Iterable[tuple[Any, ...]]) -> Signature[list[R]]:
         raise NotImplementedError
 
 
@@ -94,8 +117,14 @@ class Task(Caller[P, R]):
     def draft(self, args: tuple[Any, ...], kwargs: dict[str, Any], options: Mapping[str, Any]) -> Draft:
         return self._app.draft(self, args, kwargs, options)
 
-    def s(self, *args: P.args, **kwargs: P.kwargs) -> Signature[R]:
-        return Signature(self, args, kwargs, {})
+    def s(self, *args: Any, **kwargs: Any) -> Signature[R]:
+        return Signature(self._app, self.name, args, kwargs, {}, task=self)
+
+    def si(self, *args: P.args, **kwargs: P.kwargs) -> Signature[R]:
+        return Signature(self._app, self.name, args, kwargs, {}, task=self, immutable=True)
+
+    def _each(self, how: str, calls: Iterable[tuple[Any, ...]]) -> Signature[list[R]]:
+        return each_of(self, how, calls, {})
 
     def options(self, **options: Unpack[CallOptions]) -> Call[P, R]:
         """The same task with options for one call: ``task.options(delay="10m", id="welcome:42").enqueue(...)``."""
@@ -155,8 +184,21 @@ class Call(Caller[P, R]):
     def draft(self, args: tuple[Any, ...], kwargs: dict[str, Any], options: Mapping[str, Any]) -> Draft:
         return self._task.draft(args, kwargs, {**self._options, **options})
 
-    def s(self, *args: P.args, **kwargs: P.kwargs) -> Signature[R]:
-        return Signature(self._task, args, kwargs, self._options)
+    def s(self, *args: Any, **kwargs: Any) -> Signature[R]:
+        return Signature(self._app, self._task.name, args, kwargs, self._options, task=self._task)
+
+    def si(self, *args: P.args, **kwargs: P.kwargs) -> Signature[R]:
+        return Signature(self._app, self._task.name, args, kwargs, self._options, task=self._task, immutable=True)
+
+    def _each(self, how: str, calls: Iterable[tuple[Any, ...]]) -> Signature[list[R]]:
+        return each_of(self._task, how, calls, self._options)
+
+
+def each_of(
+    task: Task[Any, Any], how: str, calls: Iterable[tuple[Any, ...]], options: Mapping[str, Any]
+) -> Signature[Any]:
+    """One job for many calls. It takes nothing from what comes before: its items are its arguments."""
+    return Signature(task._app, task.name, tuple(calls), {}, options, task=task, immutable=True, each=how)
 
 
 class TaskDecorator:

@@ -251,6 +251,12 @@ class Codec:
         except (msgspec.MsgspecError, ValueError, TypeError) as error:
             raise PayloadError(f"task {self.name}: the stored result does not fit its annotation: {error}") from error
 
+    def decode_results(self, data: bytes | None) -> Any:
+        """A list of results, each as the function's annotation says."""
+        if data is None:
+            return None
+        return [self.decode_result(bytes(item)) for item in _items(msgspec.Raw(data))]
+
 
 def _items(raw: msgspec.Raw) -> list[msgspec.Raw]:
     return msgspec.json.decode(raw, type=list[msgspec.Raw])
