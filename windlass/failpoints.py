@@ -18,6 +18,7 @@ VARIABLE = "WINDLASS_FAILPOINTS"
 POINTS = {
     "after_claim": "jobs were granted and none was started",
     "after_run": "a job ran and its outcome is not noted",
+    "after_stage": "the workflow a job goes on as is staged and not adopted yet",
     "before_settle": "an exchange is about to be sent",
     "after_settle": "an exchange was applied and its reply not looked at; `raise` loses the reply",
     "before_beat": "a heartbeat is about to be sent",

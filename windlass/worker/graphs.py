@@ -15,6 +15,7 @@ from typing import TypeVar
 from windlass.core.job import Claim, ErrorInfo, NewJob
 from windlass.core.lifecycle import Adopted, Adopting, Failed
 from windlass.errors import StoreUnavailable
+from windlass.failpoints import failpoint
 from windlass.store.base import Accept, Store
 from windlass.values import read_value
 
@@ -51,6 +52,7 @@ class Graphs:
                 kind = "EnqueueError" if answer.status is Accept.REFUSED else "IdConflict"
                 message = f"workflow {graph.id} was not accepted: {answer.reason or 'it exists already'}"
                 return Failed(ErrorInfo(f"windlass.errors.{kind}", message, fingerprint=REFUSED), None, REFUSED)
+        failpoint("after_stage")
         return Adopted(graph.id, adopting.replaced)
 
     async def _insist(self, call: Callable[[], Awaitable[T]]) -> T:
