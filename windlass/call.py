@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-class Draft(msgspec.Struct, kw_only=True):
+class Draft(msgspec.Struct, kw_only=True, gc=False):
     """One call, validated and not yet sent. Enqueue middleware may change it."""
 
     id: str

@@ -16,6 +16,7 @@ from windlass.core.job import ErrorInfo, Finished, Job, LogLine, Progress, State
 from windlass.core.lifecycle import EXPIRED
 from windlass.errors import ConfigError, JobCancelled, JobExpired, JobFailed, JobLost, JobSkipped, ResultTimeout
 from windlass.store.base import Action, Change
+from windlass.values import read_value
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -89,6 +90,8 @@ class Handle(Generic[R]):
         try:
             async with asyncio.timeout(None if timeout is None else to_ms(timeout, "timeout") / 1000):
                 finished = await client.waiter.wait(self.id)
+                if not finished.inline and finished.state is State.SUCCEEDED:
+                    finished.result = await read_value(client.store, self.id)
         except TimeoutError:
             raise ResultTimeout(f"job {self.id} gave no result within {timeout} s; it goes on") from None
         result: R = outcome(finished, self._decode)

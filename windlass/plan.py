@@ -34,7 +34,8 @@ MOST_CALLBACKS = 100
 """Callbacks of one work. Their edges are not spread over joins, as others are."""
 
 
-class Node(msgspec.Struct):
+# Nodes, drafts and edges form no cycles, and there may be a hundred thousand: the collector need not look at them.
+class Node(msgspec.Struct, gc=False):
     """A node in the making. A join has no draft."""
 
     id: str

@@ -49,7 +49,7 @@ class Edge(IntEnum):
     BROKEN = 2
 
 
-class In(msgspec.Struct, frozen=True, array_like=True):
+class In(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """An edge as its target knows it."""
 
     source: str
@@ -57,7 +57,7 @@ class In(msgspec.Struct, frozen=True, array_like=True):
     inject: Inject = Inject.RESULT
 
 
-class Out(msgspec.Struct, frozen=True, array_like=True):
+class Out(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """An edge as its source knows it. ``hasty``: if the source does not succeed, the target waits for no other edge."""
 
     target: str
