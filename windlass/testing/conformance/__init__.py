@@ -43,6 +43,7 @@ from windlass.testing.conformance.expiry import ExpiryRules
 from windlass.testing.conformance.find import FindRules, GetRules
 from windlass.testing.conformance.graph_adopt import AdoptFaultRules, AdoptRules, ReplaceRules
 from windlass.testing.conformance.graph_insert import OpenRules, StageRules
+from windlass.testing.conformance.graph_keep import AuditRules, BoundRules, GraphRetentionRules, Lose
 from windlass.testing.conformance.graph_read import (
     ClaimValueRules,
     GraphWatchRules,
@@ -71,6 +72,7 @@ __all__ = [
     "Engine",
     "Hand",
     "Listener",
+    "Lose",
     "MakeBench",
     "MakeStore",
     "ManualClock",
@@ -131,6 +133,9 @@ class Conformance(
     AdoptRules,
     ReplaceRules,
     AdoptFaultRules,
+    GraphRetentionRules,
+    BoundRules,
+    AuditRules,
 ):
     """Every rule. A subclass says how to make its engine."""
 

@@ -268,6 +268,7 @@ class AdoptFaultRules:
         await bench.stage(plan)
         assert (await zombie.exchange([move(old, Adopted("c"))])).gone
         assert (await heir.settle(old, Adopted("c"))).refused == ["p"]
+        heir.held["p"] = new
         assert await bench.states("p", "a", "c") == ["running", None, None]
         await bench.passes(10_001, heir)
         await bench.drain()
