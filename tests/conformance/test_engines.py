@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from uuid import uuid4
 
@@ -9,8 +10,9 @@ import pytest
 
 from tests.servers.redis import RedisServer, fresh_prefix
 from tests.servers.topology import Cluster, Sentinel
+from windlass.store.base import Store
 from windlass.store.memory import MemoryStore
-from windlass.testing.conformance import Conformance, Engine
+from windlass.testing.conformance import Conformance, Engine, Lose
 
 
 class TestMemory(Conformance):
@@ -18,6 +20,15 @@ class TestMemory(Conformance):
     def engine(self) -> Engine:
         url = f"memory://{uuid4()}"
         return lambda settings, clock: MemoryStore(url, settings, clock=clock)
+
+    @pytest.fixture
+    def lose(self) -> Lose:
+        async def lose(store: Store, id: str) -> None:
+            assert isinstance(store, MemoryStore)
+            found = [rows.pop(id, None) for rows in (store.hub.jobs, store.hub.nodes)]
+            assert any(found), f"there is no {id} to lose"
+
+        return lose
 
 
 class TestSQLite(Conformance):
@@ -28,17 +39,38 @@ class TestSQLite(Conformance):
         url = f"sqlite:///{tmp_path}/jobs.db"
         return lambda settings, clock: SQLiteStore(url, settings, clock=clock)
 
+    @pytest.fixture
+    def lose(self, tmp_path: Path) -> Lose:
+        async def lose(store: Store, id: str) -> None:
+            import apsw
+
+            with contextlib.closing(apsw.Connection(f"{tmp_path}/jobs.db")) as database, database:
+                database.set_busy_timeout(5_000)
+                for table in ("jobs", "nodes"):
+                    database.execute(f"DELETE FROM {table} WHERE id = ?", (id,))
+                assert database.total_changes() > 0, f"there is no {id} to lose"
+
+        return lose
+
 
 class TestRedis7(Conformance):
     @pytest.fixture
     def engine(self, redis7: RedisServer) -> Engine:
         return redis_engine(redis7.url)
 
+    @pytest.fixture
+    def lose(self, redis7: RedisServer) -> Lose:
+        return redis_loss(redis7)
+
 
 class TestValkey9(Conformance):
     @pytest.fixture
     def engine(self, valkey9: RedisServer) -> Engine:
         return redis_engine(valkey9.url)
+
+    @pytest.fixture
+    def lose(self, valkey9: RedisServer) -> Lose:
+        return redis_loss(valkey9)
 
 
 class TestRedisCluster(Conformance):
@@ -58,3 +90,14 @@ def redis_engine(url: str) -> Engine:
 
     prefixed = f"{url}?prefix={fresh_prefix()}"
     return lambda settings, clock: RedisStore(prefixed, settings, clock=clock)
+
+
+def redis_loss(server: RedisServer) -> Lose:
+    from windlass.store.redis import RedisStore
+
+    async def lose(store: Store, id: str) -> None:
+        assert isinstance(store, RedisStore)
+        lost = [server.command("HDEL", f"{store.place.tag}{name}", id) for name in ("jobs", "heads", "links")]
+        assert any(lost), f"there is no {id} to lose"
+
+    return lose

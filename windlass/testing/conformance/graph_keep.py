@@ -182,7 +182,7 @@ class BoundRules:
         await worker.mail.woken()
 
     async def test_what_is_left_to_do_is_to_be_done_at_once(self, bench: Bench) -> None:
-        await bench.submit(fan_out(4 * WIDTH))
+        await bench.submit(fan_out(8 * WIDTH))
         await bench.drain()
         worker = await bench.worker()
         await worker.settle(await worker.take("root"), DONE)
