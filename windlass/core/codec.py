@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from windlass.core.unions import readable
 from windlass.errors import ConfigError, PayloadError
 
 MAX_DEPTH = 64
@@ -97,7 +98,8 @@ class Codec:
     def __init__(self, fn: Callable[..., Any], name: str) -> None:
         self.name = name
         self.signature = inspect.signature(fn)
-        hints = typing.get_type_hints(fn, include_extras=True)
+        written = typing.get_type_hints(fn, include_extras=True)
+        hints = {key: readable(hint, _dec_hook) for key, hint in written.items()}
         parameters = self.signature.parameters.values()
         plain = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
         self.positional = tuple(p.name for p in plain if p.kind in _POSITIONAL)
