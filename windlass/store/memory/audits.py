@@ -64,8 +64,9 @@ def look(hub: Hub, graph: GraphRow, limit: int) -> int:
 def is_alive(hub: Hub, row: Row | None) -> bool:
     if row is None or row.links is None or row.links.links.aftermath:
         return False
-    if row.state is State.WAITING and row.links.awaits in hub.graphs:
-        return hub.graphs[row.links.awaits].under_way
+    awaited = hub.graphs.get(row.links.awaits) if row.state is State.WAITING else None
+    if awaited is not None:
+        return awaited.under_way or awaited.todos > 0
     return row.state in LIVE
 
 

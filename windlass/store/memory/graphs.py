@@ -129,6 +129,7 @@ def change_member(row: Row, action: Action) -> str | None:
         return None
     if action is Action.RETRY and row.state is State.SKIPPED:
         return f"skipped; retry {place.culprit} instead"
-    if action is Action.DELETE and place.graph.under_way:
+    # With todos, the graph may be under way again in a moment, and this be a member it waits for.
+    if action is Action.DELETE and (place.graph.under_way or (place.graph.todos and place.graph.phase is Phase.REAL)):
         return "its workflow is under way"
     return None

@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 from windlass.core.event import Group
 from windlass.core.job import TERMINAL, State
-from windlass.core.links import Edge
 from windlass.store.memory.audits import repair
 from windlass.store.memory.hub import Hub, event_row
 from windlass.store.memory.nodes import GraphRow, Phase, Todo
@@ -107,26 +106,20 @@ def retry_one(step: Step, graph: GraphRow, row: Row) -> None:
     if not row.task or row.state not in GAVE_UP or place.links.aftermath:
         return
     hub = step.hub
-    stuck = sum(1 for edge in place.links.ins if never_met(hub, edge.source, row.id))
+    if place.open == 0 and place.broken > place.links.spare:
+        # Whoever broke its edges may be beyond retry. As a skipped job it waits again when one of them is reopened.
+        hub.unfile(row)
+        graph.counts[row.state] -= 1
+        row.error = None
+        give_up(step, row, State.SKIPPED)
+        return
     restart(hub, row)
     step.events["replayed"].append(event_row(row))
-    hopeless = stuck > place.links.spare and place.open == 0 and place.broken == stuck
-    if hopeless or place.open > 0 or place.broken > stuck:
+    if place.open > 0:
         hub.make_waiting(row)
     else:
         hub.make_ready(row)
         step.released[row.queue] += 1
-    if hopeless:
-        give_up(step, row, State.SKIPPED)
-
-
-def never_met(hub: Hub, source: str, target: str) -> bool:
-    """Whether the source succeeded and broke its edge by that: nothing will ever open such an edge again."""
-    row = hub.known(source)
-    if row is None or row.links is None or row.state is not State.SUCCEEDED:
-        return False
-    edges = zip(row.links.links.outs, row.links.edges, strict=True)
-    return any(out.target == target and edge is Edge.BROKEN for out, edge in edges)
 
 
 def restart(hub: Hub, row: Row) -> None:
