@@ -33,8 +33,8 @@ _NO_LINKS = Links()
 class Tree(msgspec.Struct, kw_only=True):
     """A job of a workflow, or a work it is made of: ``kind`` says which. The workflow itself is the root.
 
-    Kinds: ``workflow``, ``job``, ``chain``, ``group``, ``chord``, ``flow``, ``work`` (one with callbacks, which
-    follow it), ``then``, ``on_error`` and ``on_end``. Only workflows and jobs have an id.
+    Kinds: ``workflow``, ``job``, ``chain``, ``group``, ``chord``, ``flow``; and as the last children of a work its
+    callbacks, ``then``, ``on_error`` and ``on_end``. Only workflows and jobs have an id.
     """
 
     kind: str = "job"
@@ -72,9 +72,14 @@ def _parts(parts: Iterable[Any], members: Sequence[Job]) -> Iterator[Tree]:
         if isinstance(part[0], int):
             first, count = part
             yield from (_leaf(job) for job in members[first : first + count])
+            continue
+        kind, tail, inner = part
+        children = list(_parts(inner, members))
+        if kind == "work":
+            work, *callbacks = children
+            work.children += callbacks
+            yield work
         else:
-            kind, tail, inner = part
-            children = list(_parts(inner, members))
             yield Tree(kind=kind, state=_state(members[tail] if tail >= 0 else None, children), children=children)
 
 
@@ -90,22 +95,18 @@ def _state(tail: Job | None, children: Sequence[Tree]) -> State:
     """The state of a work: its join's, or what its parts come to."""
     if tail is not None and not tail.task and tail.state.terminal:
         return tail.state
-    states = [child.state for child in children if child.kind not in ("then", "on_error", "on_end")] or [
-        child.state for child in children
-    ]
+    states = [child.state for child in children]
     if not all(state.terminal for state in states):
         return State.WAITING if all(state is State.WAITING for state in states) else State.RUNNING
     if not states or states[-1] is State.SUCCEEDED:
         return State.SUCCEEDED
-    return next(state for state in (*sorted(states, key=_BAD.index), states[-1]) if state is not State.SUCCEEDED)
+    return min(states, key=WORST.index)
 
 
-_BAD = [
-    State.FAILED,
-    State.CANCELLED,
-    State.SKIPPED,
-    *(state for state in State if state not in ("failed", "cancelled", "skipped")),
-]
+WORST = [
+    State.FAILED, State.CANCELLED, State.SKIPPED, State.RUNNING, State.READY, State.SCHEDULED, State.WAITING,
+    State.SUCCEEDED,
+]  # fmt: skip
 
 
 # -- the graph that is drawn
@@ -144,15 +145,9 @@ def _drawn(jobs: Sequence[Job], sources: dict[int, str]) -> Drawn:
     if len(jobs) == 1:
         return Drawn(jobs[0].task, jobs[0].state, sources)
     states = Counter(job.state for job in jobs)
-    worst = next(state for state in _WORST if state in states)
+    worst = min(states, key=WORST.index)
     counts = ", ".join(f"{count} {state}" for state, count in states.most_common())
     return Drawn(f"{jobs[0].task} × {len(jobs):,} ({counts})", worst, sources)
-
-
-_WORST = [
-    State.FAILED, State.CANCELLED, State.SKIPPED, State.RUNNING, State.READY, State.SCHEDULED, State.WAITING,
-    State.SUCCEEDED,
-]  # fmt: skip
 
 
 def _collapse(members: Sequence[Job]) -> tuple[list[Job], list[dict[int, str]]]:
@@ -160,12 +155,16 @@ def _collapse(members: Sequence[Job]) -> tuple[list[Job], list[dict[int, str]]]:
     kept: list[Job] = []
     edges: list[dict[int, str]] = []
     through: dict[str, dict[int, str]] = {}
+    proper: set[str] = set()
     for job in members:
         links = job.links or _NO_LINKS
+        if not links.aftermath:
+            proper.add(job.id)
         given: dict[int, str] = {}
         for edge in links.ins:
+            condition = CONDITIONS[edge.on] if links.aftermath and edge.source in proper else ""
             for source, label in through.get(edge.source, {}).items():
-                given[source] = _CONDITIONS.get(edge.on) or label
+                given[source] = condition or label
         if job.task or _says_something(links, given):
             through[job.id] = {len(kept): ""}
             kept.append(job)
@@ -175,7 +174,8 @@ def _collapse(members: Sequence[Job]) -> tuple[list[Job], list[dict[int, str]]]:
     return kept, edges
 
 
-_CONDITIONS = {On.FAILURE: "on error", On.DONE: ""}
+CONDITIONS = {On.SUCCESS: "then", On.FAILURE: "on error", On.DONE: "at the end"}
+"""What is written at the edge to a callback."""
 
 
 def _says_something(links: Links, given: Mapping[int, str]) -> bool:
@@ -221,7 +221,7 @@ def draw_mermaid(graph: GraphInfo, members: Sequence[Job]) -> str:
         shape = f'["{mermaid_text(node.label)}"]' if node.label else "(( ))"
         lines.append(f"  n{number}{shape}:::{node.state}")
         for source, label in node.sources.items():
-            lines.append(f"  n{source} -->{f'|{label}|' if label else ''} n{number}")
+            lines.append(f"  n{source} {f'-.->|{label}|' if label else '-->'} n{number}")
     if len(nodes) > MOST_DRAWN:
         lines.append(f'  more["… {len(nodes) - MOST_DRAWN:,} more"]')
     if not nodes:
@@ -246,7 +246,8 @@ def draw_dot(graph: GraphInfo, members: Sequence[Job]) -> str:
         shape = f"label={dot_text(node.label)}" if node.label else 'label="", shape=circle, width=0.15'
         lines.append(f'  n{number} [{shape}, fillcolor="{fill}", color="{border}"];')
         for source, label in node.sources.items():
-            lines.append(f"  n{source} -> n{number}{f' [label={dot_text(label)}]' if label else ''};")
+            look = f" [label={dot_text(label)}, style=dashed]" if label else ""
+            lines.append(f"  n{source} -> n{number}{look};")
     if len(nodes) > MOST_DRAWN:
         lines.append(f'  more [label="… {len(nodes) - MOST_DRAWN:,} more", shape=plain];')
     return "\n".join([*lines, "}"]) + "\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from windlass.app import Windlass
 
 R = TypeVar("R")
+MOST_ADOPTED = 100
+"""So many workflows that jobs of a workflow started are shown in its tree; each costs a few calls."""
+
 Read = Callable[[bytes | None], Any]
 """Decodes a workflow's value."""
 
@@ -204,8 +208,8 @@ class Workflow(Generic[R]):
 
     async def _hang_adopted(self, tree: Tree, members: Sequence[Job]) -> None:
         """Workflows that jobs of this one started and wait for, or were replaced by, hang below them."""
-        adopting = {job.id: job.awaits for job in members if job.awaits}
-        for node in tree.walk() if adopting else ():
+        adopting = dict(islice(((job.id, job.awaits) for job in members if job.awaits), MOST_ADOPTED))
+        for node in list(tree.walk()) if adopting else ():
             if node.id in adopting and await self._app.workflow(adopting[node.id]).graph():
                 node.children.append(await self._app.workflow(adopting[node.id]).tree())
 

@@ -79,7 +79,7 @@ def report(done: str, reply: ChangeReply, as_json: bool) -> None:
         for id in reply.changed:
             click.echo(f"{id}  {click.style(done, fg='green')}")
         for id, why in reply.skipped.items():
-            text = why if why == "no such job" else f"it is {why}"
+            text = why if why.startswith("no such") else f"it is {why}"
             click.echo(f"{id}  {click.style(f'not {done}', fg='red')}: {text}")
     if reply.skipped:
         click.get_current_context().exit(1)

@@ -20,6 +20,7 @@ COMMANDS = {
     "tail": "tail:tail",
     "cancel": "change:cancel",
     "retry": "change:retry",
+    "workflows": "workflows:workflows",
     "dead": "dead:dead",
     "queues": "queues:queues",
     "workers": "queues:workers",
