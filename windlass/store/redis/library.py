@@ -14,15 +14,15 @@ from importlib.resources import files
 from windlass.core import lifecycle
 from windlass.store.redis.commands import Library
 
-SHARED = ("records", "step", "skills", "moves", "lives")
+SHARED = ("records", "step", "skills", "links", "moves", "lives", "spread", "again", "todos")
 """What all calls are made of, each part needing only what is above it."""
 
-CALLS = (("insert",), ("claim", "exchange"), ("beat",), ("sweep",), ("read",), ("change",), ("watch",))
+CALLS = (("insert",), ("staging",), ("claim", "exchange"), ("beat",), ("sweep",), ("read",), ("change",), ("watch",))
 """The calls, each in a scope of its own: Lua allows 200 local names in one."""
 
 FUNCTIONS = (
     "insert", "exchange", "beat", "leave", "note", "sweep", "change", "watch", "unwatch", "get", "find", "queues",
-    "workers", "logs",
+    "workers", "logs", "insert_graph", "inputs", "graph", "workflows", "members",
 )  # fmt: skip
 
 

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from windlass.core.event import Entry
-from windlass.core.job import Finished, Job, LogLine, NewJob
+from windlass.core.graph import GraphInfo, Input, NewGraph
+from windlass.core.job import Finished, Job, LogLine, NewJob, State
 from windlass.core.lifecycle import Transition
 from windlass.errors import StoreClosed, StoreError
 from windlass.store.base import (
@@ -23,6 +24,8 @@ from windlass.store.base import (
     Clock,
     Deliver,
     ExchangeReply,
+    GraphAnswer,
+    GraphPage,
     Note,
     Page,
     Presence,
@@ -96,6 +99,11 @@ class RedisStore:
         if not jobs:
             return []
         return answers(await self._call("insert", *wire.insert(jobs), durable=True))
+
+    async def insert_graph(self, graph: NewGraph, first: int, nodes: Sequence[NewJob], commit: bool) -> GraphAnswer:
+        check_batch(len(nodes))
+        args = wire.insert_graph(graph, first, nodes, commit)
+        return wire.graph_answer(await self._call("insert_graph", *args, durable=True))
 
     def insert_here(self, jobs: Sequence[NewJob]) -> list[Answer]:
         check_batch(len(jobs))
@@ -225,6 +233,33 @@ class RedisStore:
             if len(page.jobs) >= limit or budget <= 0:
                 page.cursor, page.partial = str(after), len(page.jobs) < limit
                 return page
+
+    async def inputs(self, ids: Sequence[str]) -> list[list[Input]]:
+        reply = await self._call("inputs", *ids) if ids else []
+        return [wire.inputs(reply[at], reply[at + 1]) for at in range(0, len(reply), 2)]
+
+    async def graph(self, id: str) -> GraphInfo | None:
+        found = wire.graphs(await self._call("graph", id))
+        return found[0] if found else None
+
+    async def graphs(self, states: Sequence[State] = (), after: str = "", limit: int = 100) -> GraphPage:
+        """Several calls, each of which looks at a bounded number of workflows."""
+        if after and not after.isdigit():
+            raise StoreError(f"cursor {after!r} is not one a listing gave out")
+        wanted = "".join("1" if not states or state in states else "0" for state in STATES)
+        page, behind, limit = GraphPage([], ""), int(after or 0), min(limit, MAX_BATCH)
+        while len(page.graphs) < limit:
+            cursor, *found = await self._call("workflows", behind, limit - len(page.graphs), wanted)
+            page.graphs += wire.graphs(found)
+            behind = int(cursor)
+            page.cursor = str(behind or "")
+            if not behind:
+                break
+        return page
+
+    async def members(self, graph: str, after: int = -1, limit: int = MAX_BATCH) -> list[Job]:
+        found = await self._call("members", graph, after, min(limit, MAX_BATCH))
+        return [job for job in wire.records(found) if job is not None]
 
     async def logs(self, id: str, after: int = -1, limit: int = MAX_BATCH) -> list[LogLine]:
         return [wire.log(line) for line in await self._call("logs", id, after, limit)]

@@ -13,12 +13,16 @@ import msgspec
 from windlass.core import lifecycle
 from windlass.core.event import Entry, Group
 from windlass.core.event import Row as EventRow
+from windlass.core.graph import GraphInfo, Input, NewGraph
 from windlass.core.job import MAX_CRASHES, Finished, Job, LogLine, NewJob, State
 from windlass.core.lifecycle import Transition
+from windlass.core.links import In, Inject, Links, On, Out, Shape
 from windlass.store.base import (
+    Accept,
     BeatReply,
     Declared,
     ExchangeReply,
+    GraphAnswer,
     Note,
     Presence,
     Query,
@@ -50,7 +54,8 @@ PREFIX = 11
 def settings(given: StoreSettings, cluster: bool) -> bytes:
     """What every call says of the app."""
     done, failed = given.keep.buckets("")
-    return encode([done, failed, given.unknown_after, given.events_kept, given.logs_kept, cluster])
+    times = given.staged_for, given.audit_every
+    return encode([done, failed, given.unknown_after, given.events_kept, given.logs_kept, cluster, *times])
 
 
 # -- the job path
@@ -88,6 +93,7 @@ def exchange(worker: str, seq: int, moves: Sequence[Transition], want: Want) -> 
             others += (
                 place, move.id, *move.fence, CODE[move.to], move.event, move.delay, move.attempt, move.crashes,
                 move.snoozes, 1 if move.yields_to_cancel else 0, move.reason, move.fingerprint, keep,
+                move.adopt, 1 if move.replaced else 0,
             )  # fmt: skip
             ends += (move.result or b"", move.error or b"")
     args[4:6] = encode(plain), encode(others)
@@ -127,6 +133,23 @@ def note(notes: Sequence[Note]) -> bytes:
 # -- records
 
 
+class Place(msgspec.Struct, array_like=True):
+    """What changes of a node's place in its graph; the order is that of ``L`` in lua/records.lua."""
+
+    graph: str
+    opened: int
+    open: int
+    broken: int
+    spare: int
+    shape: int
+    aftermath: int
+    filed: int
+    filed_at: int
+    culprit: str
+    awaits: str
+    replaced: int
+
+
 class Head(msgspec.Struct, array_like=True):
     """What changes of a job; the order is that of lua/records.lua."""
 
@@ -160,18 +183,21 @@ class Head(msgspec.Struct, array_like=True):
     keep_failed: str
     reason: str
     fingerprint: str
+    result: msgspec.Raw
+    error: msgspec.Raw
+    links: Place | bool
 
 
 _head = msgspec.msgpack.Decoder(Head).decode
 _body = msgspec.msgpack.Decoder(tuple[str, int, str, int, bytes, bytes]).decode
-RECORD = 6
+RECORD = 7
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError)
 
 
 def record(parts: Sequence[bytes]) -> Job | None:
-    """A job from the six parts a function answers it with; None where there is none."""
-    id, body, head, progress, result, error = parts
+    """A job from the seven parts a function answers it with; None where there is none."""
+    id, body, head, progress, result, error, links = parts
     if not head:
         return damaged(id) if body else None
     try:
@@ -182,13 +208,17 @@ def record(parts: Sequence[bytes]) -> Job | None:
         *_, payload, meta = _body(b"\x96" + body[PREFIX:])
     except UNREADABLE:
         payload, meta = b"null", b"{}"
-    return Job(
+    job = Job(
         id=id.decode(), task=h.task, version=h.version, queue=h.queue, priority=h.priority, state=STATES[h.state],
         payload=payload, meta=meta, run=h.run, epoch=h.epoch, attempt=h.attempt, crashes=h.crashes, snoozes=h.snoozes,
         max_crashes=h.max_crashes, cancel_requested=bool(h.cancel), worker=h.worker, reason=h.reason,
         fingerprint=h.fingerprint, enqueued_at=h.at, due_at=h.due, expires_at=h.expires, started_at=h.started,
         finished_at=h.finished, result=result or None, error=error or None, progress=progress or None,
     )  # fmt: skip
+    if isinstance(h.links, Place):
+        job.graph, job.awaits, job.replaced = h.links.graph, h.links.awaits, bool(h.links.replaced)
+        job.links = place(links) if links else None
+    return job
 
 
 def damaged(id: bytes) -> Job:
@@ -213,6 +243,125 @@ def query(asked: Query) -> bytes:
 
 def log(packed: bytes) -> LogLine:
     return LogLine(*log_line(packed))
+
+
+# -- graphs
+
+_came_with = msgspec.msgpack.Decoder(tuple[str, list[Any], list[Any], int, int, bool]).decode
+_graph_answer = msgspec.msgpack.Decoder(tuple[Accept, str, int, bool]).decode
+_HEADS = {0xD9: 2, 0xDA: 3, 0xDB: 5}
+"""How many bytes stand before a text, by the first of them; others have just the one."""
+
+
+def insert_graph(graph: NewGraph, first: int, nodes: Sequence[NewJob], commit: bool) -> list[Word]:
+    """What the function wants of each node, so that it need not look into anything that is only kept."""
+    said = (
+        graph.id, graph.nodes, graph.size, graph.digest, graph.name, int(graph.fail_fast), graph.parent,
+        graph.keep_done, graph.keep_failed,
+    )  # fmt: skip
+    specs: list[Any] = []
+    args: list[Word] = [encode(said), graph.meta, first, int(commit), b""]
+    for node in nodes:
+        links = node.links or Links()
+        ins = [part for edge in links.ins for part in (edge.source, edge.on, edge.inject)]
+        outs = [part for edge in links.outs for part in (edge.target, edge.on, edge.hasty)]
+        source, inject = next(((one.source, one.inject) for one in links.ins if one.inject), ("", 0))
+        specs += (
+            node.delay, node.at, node.expires_in, node.expires_at, CODE[node.expire_to], node.max_crashes,
+            node.crash_delay, node.keep_done, node.keep_failed, len(links.ins), source, inject, links.spare,
+            links.shape, int(links.aftermath), len(links.outs),
+        )  # fmt: skip
+        body = encode((node.task, node.version, node.queue, node.priority, node.payload, node.meta))
+        came_with = encode((graph.id, ins, outs, links.spare, links.shape, links.aftermath))
+        args += (node.id, body[1:], came_with, encode(outs))
+    args[4] = encode(specs)
+    return args
+
+
+def graph_answer(packed: bytes) -> GraphAnswer:
+    return GraphAnswer(*_graph_answer(packed))
+
+
+def place(packed: bytes) -> Links:
+    """A node's links as it came with them."""
+    _, ins, outs, spare, shape, aftermath = _came_with(packed)
+    return Links(
+        [In(ins[k], On(ins[k + 1]), Inject(ins[k + 2])) for k in range(0, len(ins), 3)],
+        [Out(outs[k], On(outs[k + 1]), outs[k + 2]) for k in range(0, len(outs), 3)],
+        spare, Shape(shape), aftermath,
+    )  # fmt: skip
+
+
+def inputs(packed: bytes, heads: Sequence[bytes | None]) -> list[Input]:
+    """The sources of a node, from what it came with and their heads."""
+    if not packed:
+        return []
+    ins = _came_with(packed)[1]
+    edges = [(ins[k], Inject(ins[k + 2])) for k in range(0, len(ins), 3) if ins[k + 2]]
+    return [_input(source, inject, head) for (source, inject), head in zip(edges, heads, strict=True)]
+
+
+def _input(source: str, inject: Inject, head: bytes | None) -> Input:
+    try:
+        h = _head(head or b"")
+        if not isinstance(h.links, bool):
+            shape = Shape.ONE if h.links.replaced else Shape(h.links.shape)
+            return Input(source, h.task, STATES[h.state], inject, shape, _raw(h.result), _raw(h.error), h.reason)
+    except UNREADABLE:
+        pass
+    return Input(source, "", State.FAILED, inject, Shape.CALL, reason=f"the record of {source} is gone")
+
+
+def _raw(part: msgspec.Raw) -> bytes | None:
+    """The bytes of a value that Lua kept as text, without looking at them; None for false."""
+    whole = bytes(part)
+    return None if whole == b"\xc2" else whole[_HEADS.get(whole[0], 1) :]
+
+
+class GraphRow(msgspec.Struct, array_like=True):
+    """A graph's row; the order is that of ``G`` in lua/links.lua."""
+
+    name: str
+    size: int
+    nodes: int
+    digest: str
+    fail_fast: int
+    parent: str
+    keep_done: str
+    keep_failed: str
+    meta: str
+    n: int
+    staged: int
+    opened: int
+    real: int
+    state: int
+    stopping: str
+    reason: str
+    culprit: str
+    created: int
+    finished: int
+    succeeded: int
+    failed: int
+    cancelled: int
+    skipped: int
+
+
+_graph_row = msgspec.msgpack.Decoder(GraphRow).decode
+GRAPH = 3
+
+
+def graphs(parts: Sequence[bytes]) -> list[GraphInfo]:
+    return [graph(*parts[at : at + GRAPH]) for at in range(0, len(parts), GRAPH)]
+
+
+def graph(id: bytes, packed: bytes, meta: bytes) -> GraphInfo:
+    g = _graph_row(packed)
+    ended = zip(STATES[4:], (g.succeeded, g.failed, g.cancelled, g.skipped), strict=True)
+    return GraphInfo(
+        id=id.decode(), name=g.name, state=STATES[g.state], size=g.size, nodes=g.nodes,
+        counts={str(state): number for state, number in ended if number}, reason=g.reason, culprit=g.culprit,
+        parent=g.parent, stopping=g.stopping, meta=meta, created_at=g.created, finished_at=g.finished,
+    )  # fmt: skip
 
 
 # -- events

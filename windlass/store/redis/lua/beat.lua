@@ -49,7 +49,10 @@ local function beat(keys, args)
     for _, id in ipairs(held) do
         if not runs[id] then lost[#lost + 1] = id end
     end
+    graphs.work(t)
+    graphs.wake(t)
     commit(t)
+    graphs.wake_any(t)
     return pack({ false, lost, cancels(t, worker, call('HGET', key, 'asked')), any_ready(t, skills), next_due(t), next_check(t) })
 end
 
@@ -63,7 +66,10 @@ local function leave(keys, args)
     bury(t, args[3], args[4] == '1', CHUNK)
     local more = call('EXISTS', key)
     if more == 0 then shortest_lease(t) end
+    graphs.work(t)
+    graphs.wake(t)
     commit(t)
+    graphs.wake_any(t)
     return more
 end
 

@@ -7,31 +7,9 @@
 local EVENTS = { cancel = 'cancelled', retry = 'replayed', delete = 'deleted' }
 local ACTIONS = {}
 
-function ACTIONS.cancel(t, id, h, _, reason)
-    reason = reason ~= '' and reason or 'cancelled'
-    if h[STATE] == RUNNING then
-        h[CANCEL], h[REASON] = 1, reason
-        touch(t, id)
-        local skills = worker_skills(t, h[WORKER])
-        if not skills then return end
-        call('SADD', t.p .. 'cancels:' .. h[WORKER], id)
-        call('HSET', t.p .. 'worker:' .. h[WORKER], 'asked', 1)
-        no_longer_idle(t, h[WORKER], skills)
-        call('PUBLISH', t.p .. 'to:' .. h[WORKER], '')
-    else
-        unplace(t, id, h)
-        finish(t, id, h, CANCELLED, reason, '')
-    end
-end
+function ACTIONS.cancel(t, id, h, _, reason) graphs.cancel_job(t, id, h, reason ~= '' and reason or 'cancelled') end
 
-function ACTIONS.retry(t, id, h)
-    unfile(t, id, h)
-    call('HDEL', t.k.progress, id)
-    h[RUN], h[ATTEMPT], h[CRASHES], h[SNOOZES], h[FINISHED], h[EXPIRES] = h[RUN] + 1, 0, 0, 0, 0, 0
-    h[RESULT], h[ERROR], h[REASON], h[FINGERPRINT] = false, false, '', ''
-    make_ready(t, id, h)
-    wake(t, h[QUEUE], 1)
-end
+function ACTIONS.retry(t, id, h) graphs.retry_job(t, id, h) end
 
 function ACTIONS.promote(t, id, h)
     unplace(t, id, h)
@@ -70,13 +48,40 @@ function ACTIONS.edit(t, id, _, payload)
     call('HSET', t.k.jobs, id, sub(raw, 1, from) .. binary(payload) .. meta)
 end
 
-function ACTIONS.delete(t, id, h)
-    tell(t, { id }, function() return '\150' .. text(id) .. '\192\192\192' .. text('deleted') .. '\195' end)
-    unplace(t, id, h)
-    unfile(t, id, h)
-    if h[EXPIRES] > 0 then rem(t, 'expiring', id) end
-    flush(t)
-    erase(t, { id })
+function ACTIONS.delete(t, id) graphs.delete_jobs(t, { id }) end
+
+-- An action on a graph's id: false, or why not.
+local function change_graph(t, id, g, action, reason)
+    if action == 'cancel' and g[G.STATE] == WAITING then
+        graphs.stop(t, id, 'cancel', reason ~= '' and reason or 'cancelled', '')
+    elseif action == 'retry' and (g[G.STATE] == FAILED or g[G.STATE] == CANCELLED) then
+        graphs.retry_all(t, id)
+    elseif action == 'delete' and g[G.STATE] ~= WAITING then
+        graphs.delete_jobs(t, { id })
+        graphs.drop(t, id, 'all')
+    else
+        return STATES[g[G.STATE]]
+    end
+    return false
+end
+
+-- Why an action that fits a member's state must not be; most may.
+local function why_not_member(t, h, action)
+    if action == 'retry' and h[STATE] == SKIPPED then return 'skipped; retry ' .. h[LINKS][L.CULPRIT] .. ' instead' end
+    if action == 'delete' and graphs.is_under_way(t, h[LINKS][L.GRAPH]) then return 'its workflow is under way' end
+    return nil
+end
+
+-- One change on one id: false, or why not.
+local function act(t, id, h, action, allowed, argument, reason)
+    if not h or is_join(h) or graphs.is_hidden(t, h) then return 'no such job' end
+    if h[LINKS] and h[LINKS][L.OPENED] == 0 then graphs.open_nodes(t, { id }) end  -- it is wanted before its turn comes
+    if byte(allowed, h[STATE] + 1) == 48 then return STATES[h[STATE]] end
+    local why_not = h[LINKS] and h[LINKS][L.GRAPH] ~= '' and why_not_member(t, h, action)
+    if why_not then return why_not end
+    if EVENTS[action] and h[STATE] ~= RUNNING then job_news(t, EVENTS[action], '', id, h, reason_data(reason)) end
+    ACTIONS[action](t, id, h, argument, reason)
+    return false
 end
 
 local function exists(t, id) return call('HEXISTS', t.k.jobs, id) + call('HEXISTS', t.k.heads, id) > 0 end
@@ -102,19 +107,25 @@ local function change(keys, args)
             quarantine(t, id)
             h = row(t, id)
         end
-        if h and filter and not fits(h, filter) then
-            h = nil  -- it was found, and changed since: not what was asked for any more
-        elseif not h then
-            skipped[#skipped + 1], why[#why + 1] = id, 'no such job'
-        elseif byte(allowed, h[STATE] + 1) == 48 then
-            skipped[#skipped + 1], why[#why + 1] = id, STATES[h[STATE]]
-        else
-            if EVENTS[action] and h[STATE] ~= RUNNING then job_news(t, EVENTS[action], '', id, h, reason_data(reason)) end
-            ACTIONS[action](t, id, h, argument, reason)
-            changed[#changed + 1] = id
+        -- One that was found and changed since is not what was asked for any more.
+        if not (h and filter) or fits(h, filter) then
+            local g, why_not = h and is_join(h) and graphs.row(t, id), nil
+            if g and g[G.REAL] == 1 then
+                why_not = change_graph(t, id, g, action, reason)
+            else
+                why_not = act(t, id, h, action, allowed, argument, reason)
+            end
+            if why_not then
+                skipped[#skipped + 1], why[#why + 1] = id, why_not
+            else
+                changed[#changed + 1] = id
+            end
         end
     end
+    graphs.work(t)
+    graphs.wake(t)
     commit(t)
+    graphs.wake_any(t)
     return pack({ changed, skipped, why })
 end
 

@@ -1,10 +1,10 @@
 -- exchange(settings, now, worker, seq, total, want, plain, others, result, …, result, error, …)
 --   want     MessagePack: queue, cap, queue, cap, … in order of preference
 --   plain    MessagePack: id, exchange of the claim, bucket, … of jobs that succeeded at their first claim
---   others   MessagePack: 15 values for each other move, see `settle_row`
+--   others   MessagePack: 17 values for each other move, see `settle_row`
 -- A result follows for each plain one, then a result and an error for each other; '' for none.
 -- Answers MessagePack in pieces: [claims, refused, cancels, next_due, gone, drain].
-local PLAIN, OTHER = 3, 15
+local PLAIN, OTHER = 3, 17
 
 -- One transition; answers the kind of event it was.
 local function apply(t, id, h, m, at, result, problem)
@@ -14,6 +14,11 @@ local function apply(t, id, h, m, at, result, problem)
     if m[at + 10] == 1 and h[CANCEL] == 1 then
         finish(t, id, h, CANCELLED, h[REASON], '')
         return 'cancelled'
+    elseif to == WAITING then
+        h[LINKS] = h[LINKS] or graphs.new_place()
+        h[LINKS][L.AWAITS], h[LINKS][L.REPLACED] = m[at + 14], m[at + 15]
+        graphs.make_waiting(t, id, h)
+        graphs.commit(t, m[at + 14])
     elseif to == SCHEDULED then
         make_scheduled(t, id, h, t.now + m[at + 6])
     elseif to == READY then
@@ -56,9 +61,9 @@ local function settle_fresh(t, s, id, stamp, result, keep)
     add(t, bucket.key, t.rank, id)
     s.done[queue] = (s.done[queue] or 0) + 1
     s.heads[size + 1] = id
-    s.heads[size + 2] = '\220\0\32\207\0\0\0' .. sub(stamp, 1, 5) .. '\207\0\0' .. sub(stamp, 6, from)
+    s.heads[size + 2] = '\220\0\33\207\0\0\0' .. sub(stamp, 1, 5) .. '\207\0\0' .. sub(stamp, 6, from)
         .. '\4\1\1\207\0\0' .. sub(stamp, -6) .. '\0\0\0\160\207\0\0' .. sub(stamp, -12, -7) .. '\203' .. sub(stamp, -20, -13)
-        .. s.finished .. bucket.text .. '\160\160\160' .. (result ~= '' and text_head(#result) .. result or '\194') .. '\194'
+        .. s.finished .. bucket.text .. '\160\160\160' .. (result ~= '' and text_head(#result) .. result or '\194') .. '\194\194'
     t.ended[#t.ended + 1] = id
     t.brief[id] = result
     news(t, 'succeeded', s.worker, id, task, queue)
@@ -66,7 +71,7 @@ local function settle_fresh(t, s, id, stamp, result, keep)
 end
 
 -- Any other move, in the general way: place, id, run, epoch, seq, to, event, delay, attempt, crashes, snoozes, yields to cancel,
--- reason, fingerprint, keep. False where the fence no longer holds.
+-- reason, fingerprint, keep, adopt, replaced. False where the fence no longer holds.
 local function settle_row(t, w, id, stamp, m, at, result, problem)
     if stamp and stamp ~= '' and t.rows[id] == nil and t.brief[id] == nil then
         t.rows[id] = head_of_stamp(stamp, w.id) or false
@@ -78,6 +83,8 @@ local function settle_row(t, w, id, stamp, m, at, result, problem)
         quarantine(t, id, nil, RUNNING)
     end
     if not h or h[STATE] ~= RUNNING or h[RUN] ~= m[at + 1] or h[EPOCH] ~= m[at + 2] or h[SEQ] ~= m[at + 3] then return false end
+    local yields = m[at + 10] == 1 and h[CANCEL] == 1
+    if m[at + 4] == WAITING and not yields and not graphs.may_adopt(t, id, m[at + 14]) then return false end
     local event = apply(t, id, h, m, at, result, problem)
     job_news(t, event, w.id, id, h, event_data(event, h, m[at + 6]))
     return true
@@ -86,7 +93,7 @@ end
 local function settle_plain(t, w, s, id, stamp, seq, keep, result)
     local fresh = stamp and stamp ~= '' and t.rows[id] == nil and t.brief[id] == nil
     if fresh and sub(stamp, -6) == struct.pack('>I6', seq) and settle_fresh(t, s, id, stamp, result, keep) then return true end
-    return settle_row(t, w, id, stamp, { id, 1, 1, seq, SUCCEEDED, 'succeeded', 0, 0, 0, 0, 0, '', '', keep }, 1, result, '')
+    return settle_row(t, w, id, stamp, { id, 1, 1, seq, SUCCEEDED, 'succeeded', 0, 0, 0, 0, 0, '', '', keep, '', 0 }, 1, result, '')
 end
 
 -- The stamps of some of what a worker may hold; the rows of those that have heads are loaded.
@@ -162,7 +169,7 @@ local function regrant(t, w, seq)
         local raw = call('HGET', t.k.jobs, one[2])
         local from = read_body(raw)
         -- A damaged one is left out; the worker's next beat gives it back, and the next claim puts it aside.
-        if from then parts[#parts + 1] = claim_part(one[2], one[3], raw, from) end
+        if from then parts[#parts + 1] = claim_part(t, one[2], one[3], raw, from) end
     end
     local due = next_due(t)
     local refused = w.refused ~= '' and cmsgpack.unpack(w.refused) or {}
@@ -201,6 +208,14 @@ local function wake_for_promoted(t, promoted)
     end
 end
 
+-- Other idle workers for what was released and this worker did not take.
+local function wake_for_released(t)
+    if not next(t.released) and not t.due_before then return end
+    flush(t)
+    for queue, jobs in pairs(t.released) do t.released[queue] = min(jobs, call('ZCARD', t.p .. 'ready:' .. queue)) end
+    graphs.wake(t)
+end
+
 -- Every move of a worker that is gone is refused, in the order they were given.
 local function refuse_all(plain, others)
     local refused, p, o = {}, 0, 0
@@ -229,6 +244,7 @@ local function exchange(keys, args)
     end
     local before = { reserved = w.reserved, alone = w.alone }
     local refused = #plain + #others > 0 and settle(t, w, plain, others, args) or {}
+    graphs.work(t)
     flush(t)
     local due, promoted = next_due(t), {}
     if due == 0 then
@@ -238,10 +254,12 @@ local function exchange(keys, args)
     local c = new_claiming(t, w, seq, min(tonumber(args[5]), CHUNK))
     local drain = claim(c, cmsgpack.unpack(args[6]))
     write_claims(c)
+    graphs.work(t)  -- what ended instead of being claimed
     wake_for_promoted(t, promoted)
-    write_worker(t, w, before, args[4], refused, c.granted < c.total and not c.more)
-    if c.more then call('PUBLISH', t.p .. 'to:' .. w.id, '') end
+    wake_for_released(t)
+    write_worker(t, w, before, args[4], refused, c.granted < c.total and not c.more and not t.left and #t.todos == 0)
     commit(t)
+    if c.more or t.left then call('PUBLISH', t.p .. 'to:' .. w.id, '') end
     if due == 0 then due = next_due(t) end
     return exchange_reply(c.granted, c.parts, refused, cancels(t, w.id, w.asked), due, false, drain)
 end

@@ -17,6 +17,7 @@ local function answer_known(t, id, raw, parts, known, again)
     local differs, task = same_job(raw, parts)
     local h = t.rows[id] or fresh_head(raw, 0)
     if known then h = row(t, id) end
+    if h and graphs.is_hidden(t, h) then return "the id '" .. id .. "' is taken by a workflow that is being submitted" end
     local state = h and STATES[h[STATE]] or 'damaged'
     if differs then return "job '" .. id .. "' exists with " .. differs .. ' (' .. (task or '?') .. ', ' .. state .. ')' end
     if h then again[#again + 1] = { id, h } end
@@ -84,15 +85,8 @@ local function insert(keys, args)
         call_many('HSET', t.k.jobs, stored)
         log_accepted(t, first, fresh)
     end
+    graphs.wake(t)
     commit(t)
-    if t.due_before then
-        -- One idle worker sleeps until the next due time: when that came nearer, someone must set the alarm anew.
-        local due, id = next_due(t)
-        if due >= 0 and (t.due_before < 0 or due < t.due_before) then
-            local h = row(t, id)
-            if h then wake(t, h[QUEUE], 1) end
-        end
-    end
     return answers
 end
 

@@ -106,6 +106,10 @@ local function next_check(t)
     end
     consider(tonumber(call('ZRANGE', t.k.leases, 0, 0, 'WITHSCORES')[2]))
     consider(tonumber(call('ZRANGE', t.k.expiring, 0, 0, 'WITHSCORES')[2]))
+    if t.left then return 0 end
+    consider(tonumber(call('ZRANGE', t.k.working, 0, 0, 'WITHSCORES')[2]))
+    local staged = tonumber(call('ZRANGE', t.k.staging, 0, 0, 'WITHSCORES')[2])
+    consider(staged and staged + t.settings.staged_for)
     for _, group in ipairs(call('HKEYS', t.k.asides)) do
         local queue, task, version = string.match(group, '^(.-)\n(.-)\n(.*)$')
         local id = call('ZRANGE', t.p .. 'aside:' .. group, 0, 0)[1]

@@ -52,7 +52,12 @@ local function unplace(t, id, h)
     end
 end
 
-local function bucket_of(h) return h[STATE] == FAILED and h[KEEP_FAILED] or h[KEEP_DONE] end
+-- The bucket that an ended job is in, '' for none.
+local function bucket_of(h)
+    if not h[LINKS] then return h[STATE] == FAILED and h[KEEP_FAILED] or h[KEEP_DONE] end
+    local filed = h[LINKS][L.FILED]
+    return filed == 0 and '' or filed == 1 and h[KEEP_DONE] or h[KEEP_FAILED]
+end
 
 local function index_failed(t, act, id, h)
     local function each(key)
@@ -63,19 +68,48 @@ local function index_failed(t, act, id, h)
     if h[FINGERPRINT] ~= '' then each('failed:mark:' .. h[FINGERPRINT]) end
 end
 
--- Any state to a terminal one: filed for retention, and whoever waits is told at the end of the step.
-local function finish(t, id, h, state, reason, keep)
-    set_state(t, h, state)
-    h[FINISHED], h[REASON], h[WORKER], h[CANCEL] = t.now, reason, '', 0
-    local field = state == FAILED and KEEP_FAILED or KEEP_DONE
-    if keep ~= '' then
-        h[field] = keep
-    elseif h[field] == '' then
-        h[field] = (state == FAILED and t.settings.failed or t.settings.done) .. h[QUEUE]
-    end
+-- Puts an ended job where those who are done, or those who failed, are kept.
+local function file(t, id, h, failed)
+    local field = failed and KEEP_FAILED or KEEP_DONE
+    if h[field] == '' then h[field] = (failed and t.settings.failed or t.settings.done) .. h[QUEUE] end
     t.rank = t.rank + 1
     add(t, 'bucket:' .. h[field], t.rank, id)
     t.touched[h[field]] = true
+    if h[LINKS] then h[LINKS][L.FILED], h[LINKS][L.FILED_AT] = failed and 2 or 1, t.now end
+end
+
+-- Everything in a graph that is not over yet ends soon; nothing of it is kept for its own sake before.
+function graphs.stop(t, id, how, reason, culprit)
+    local g = graphs.row(t, id)
+    if not g or g[G.REAL] == 0 or g[G.STATE] ~= WAITING or g[G.STOPPING] ~= '' then return end
+    g[G.STOPPING], g[G.REASON], g[G.CULPRIT] = how, reason, culprit
+    graphs.touch(t, id)
+    graphs.todo(t, 'stop', id)
+end
+
+-- What the end of a job means for its graph and for the one it waits for.
+local function end_in_graph(t, id, h, was)
+    local place, failed = h[LINKS], h[STATE] == FAILED
+    if was == WAITING and place[L.AWAITS] ~= '' then
+        graphs.stop(t, place[L.AWAITS], 'cancel', h[REASON] ~= '' and h[REASON] or 'cancelled', '')
+    end
+    if place[L.EDGES] ~= '' then graphs.todo(t, 'spread', place[L.GRAPH], id) end
+    local g = graphs.of(t, h)
+    if not g then return file(t, id, h, failed) end
+    g[G.STAMP] = g[G.STAMP] + 1
+    graphs.touch(t, place[L.GRAPH])
+    if place[L.AFTERMATH] == 1 then return file(t, id, h, failed) end
+    g[G.ENDED + h[STATE]] = g[G.ENDED + h[STATE]] + 1
+    if g[G.STATE] ~= WAITING then file(t, id, h, failed or g[G.STATE] ~= SUCCEEDED) end
+end
+
+-- Any state to a terminal one: filed for retention, and whoever waits is told at the end of the step.
+local function finish(t, id, h, state, reason, keep)
+    local was = h[STATE]
+    set_state(t, h, state)
+    h[FINISHED], h[REASON], h[WORKER], h[CANCEL] = t.now, reason, '', 0
+    if keep ~= '' then h[state == FAILED and KEEP_FAILED or KEEP_DONE] = keep end
+    if h[LINKS] then end_in_graph(t, id, h, was) else file(t, id, h, state == FAILED) end
     if state == FAILED then index_failed(t, add, id, h) end
     if h[EXPIRES] > 0 then rem(t, 'expiring', id) end
     t.ended[#t.ended + 1] = id
@@ -85,9 +119,11 @@ end
 -- An ended job that is replayed or deleted leaves its bucket.
 local function unfile(t, id, h)
     if h[STATE] > RUNNING then
-        rem(t, 'bucket:' .. bucket_of(h), id)
-        if h[STATE] == FAILED then index_failed(t, rem, id, h) end
+        local bucket = bucket_of(h)
+        if bucket ~= '' then rem(t, 'bucket:' .. bucket, id) end
+        if h[STATE] == FAILED and not is_join(h) then index_failed(t, rem, id, h) end
     end
+    if h[LINKS] then h[LINKS][L.FILED] = 0 end
 end
 
 local function expire(t, id, h)
@@ -120,7 +156,7 @@ end
 local quarantine
 do
     -- In which state a record was that cannot be read: by the index it is in, out of which it is taken.
-    local function take_out(t, id, queue)
+    local function take_out(t, id, queue, in_graph)
         flush(t)
         if call('ZREM', t.k.due, id) == 1 then return SCHEDULED end
         if call('ZREM', t.p .. 'ready:' .. queue, id) + call('ZREM', t.p .. 'solo:' .. queue, id) > 0 then return READY end
@@ -130,7 +166,8 @@ do
         for _, worker in ipairs(call('ZRANGE', t.k.workers, 0, -1)) do
             if call('HDEL', t.p .. 'held:' .. worker, id) == 1 then return RUNNING end
         end
-        return call('ZSCORE', t.k.failed, id) and FAILED or SUCCEEDED
+        if call('ZSCORE', t.k.failed, id) then return FAILED end
+        return in_graph and #in_graph[2] > 0 and graphs.is_under_way(t, in_graph[1]) and WAITING or SUCCEEDED
     end
 
     -- The number of a job and when it came, as far as it can be believed; a new one otherwise.
@@ -149,10 +186,12 @@ do
         local raw, packed = call('HGET', t.k.jobs, id), call('HGET', t.k.heads, id)
         local from, task, version, came_to, priority = read_body(raw)
         local h = packed and read_head(packed)
+        local came_with = not (h and h[LINKS]) and graphs.came_with(call('HGET', t.k.links, id))
         call('HSET', t.k.corrupt, id, pack({ t.now, raw or '', packed or '' }))
+        if task == '' or (h and is_join(h)) or (came_with and came_with[5] > 0) then return graphs.mend_join(t, id, came_with) end
         queue = queue or (h and h[QUEUE]) or came_to or ''
         if not is_text(queue) then queue = '' end
-        state = state or take_out(t, id, queue)
+        state = state or take_out(t, id, queue, came_with)
         rem(t, 'expiring', id)
         if not is_text(id) then  -- nobody could call it by its name
             count(t, queue, state, -1)
@@ -166,10 +205,17 @@ do
             raw = new_body(n, at, pack(task, version, queue, priority) .. binary('null') .. binary('{}'))
             call('HSET', t.k.jobs, id, raw)
         end
+        local place = h and h[LINKS] or (came_with and graphs.place_anew(came_with)) or false
         h = fresh_head(raw, 0)
-        h[N], h[AT], h[QUEUE], h[STATE], h[ERROR], h[FINGERPRINT] = n, at, queue, state, LIBRARY.errors.corrupt, 'corrupt-record'
+        h[N], h[AT], h[QUEUE], h[STATE], h[ERROR], h[FINGERPRINT], h[LINKS] =
+            n, at, queue, state, LIBRARY.errors.corrupt, 'corrupt-record', place
         t.rows[id], t.stamped[id] = h, nil
         finish(t, id, h, FAILED, 'corrupt record', '')
+        if came_with then
+            -- Nobody knows any more which of its edges were decided: those behind it count theirs anew.
+            place[L.EDGES] = string.rep('0', #came_with[3] / 3)
+            graphs.todo(t, 'recount', came_with[1], id)
+        end
         job_news(t, 'failed', '', id, h, reason_data('corrupt record'))
     end
 end
@@ -208,7 +254,12 @@ end
 local function is_logged_in(t, id, k)
     local size = call('HSTRLEN', t.k.jobs, id)
     if size < PREFIX then return false end
-    return size > 4096 or floor((struct.unpack('>I5', call('HGET', t.k.jobs, id)) - 1) / CHUNK) == k
+    local n = size <= 4096 and struct.unpack('>I5', call('HGET', t.k.jobs, id))
+    if n == 0 then  -- a node's body was written before it was accepted
+        local h = row(t, id)
+        n = h and h[N] or 0
+    end
+    return not n or floor((n - 1) / CHUNK) == k
 end
 
 -- A list of accepted ids goes with its last job. One of which little is left is noted down for the next sweep: most lists come to
@@ -241,6 +292,17 @@ local function thin(t, k)
     if #kept < left then call('HSET', t.k.live, k, #kept) end  -- a damaged record may have left unseen
 end
 
+-- A graph is no more; what is left of it goes in bounded steps. `which`: 'joins', then its jobs stay as long as each is kept, or 'all'.
+function graphs.drop(t, id, which)
+    t.rank = t.rank + 1
+    local list = 'dropped:' .. format('%d', t.rank)
+    graphs.forget(t, id)
+    if call('EXISTS', t.p .. 'members:' .. id) == 1 then
+        call('RENAME', t.p .. 'members:' .. id, t.p .. list)
+        graphs.todo(t, 'drop', id, list, which)
+    end
+end
+
 -- Deletes records that are in no index any more.
 local erase
 do
@@ -248,11 +310,11 @@ do
     local function count_damaged(t, id, chunks)
         local raw = call('HGET', t.k.jobs, id)
         local from, task, _, queue = read_body(raw)
-        if not from then return end
+        if not from or task == '' then return end
         count(t, queue, call('ZREM', t.k.failed, id) == 1 and FAILED or SUCCEEDED, -1)
         call('ZREM', t.p .. 'failed:task:' .. task, id)
         local k = floor((struct.unpack('>I5', raw) - 1) / CHUNK)
-        chunks[k] = (chunks[k] or 0) + 1
+        if k >= 0 then chunks[k] = (chunks[k] or 0) + 1 end
     end
 
     -- Of a head read up to LOGGED: number, queue, state, lines logged. Nil where it is damaged.
@@ -269,77 +331,108 @@ do
         if state ~= SUCCEEDED then
             local h = row(t, id)
             if not h then return count_damaged(t, id, chunks) end
-            if h[STATE] == FAILED then index_failed(t, rem, id, h) end
+            if h[STATE] == FAILED and not is_join(h) then index_failed(t, rem, id, h) end
             n, queue, state, logged = h[N], h[QUEUE], h[STATE], h[LOGGED]
         end
+        if n == 0 then return end  -- a join, or a node that was never accepted
         count(t, queue, state, -1)
         if logged > 0 then call('DEL', t.p .. 'logs:' .. id) end
         local k = floor((n - 1) / CHUNK)
         chunks[k] = (chunks[k] or 0) + 1
     end
 
-    function erase(t, ids)
-        if #ids == 0 then return end
-        local chunks, heads = {}, call_many('HMGET', t.k.heads, ids)
+    local function is_node(t, id, packed)
+        local h = t.rows[id]
+        if h then return h[LINKS] end
+        return packed and byte(packed, -1) ~= 194
+    end
+
+    -- Whether a node that a bucket let go of is still needed: its graph is under way again. With its end goes the graph.
+    local function stays(t, id)
+        local h = row(t, id)
+        if not h or not h[LINKS] then return false end
+        h[LINKS][L.FILED] = 0
+        touch(t, id)
+        local graph = h[LINKS][L.GRAPH]
+        if graph == '' then return false end
+        if graphs.is_under_way(t, graph) then return true end
+        if graph == id then graphs.drop(t, id, 'joins') end
+        return false
+    end
+
+    -- `pruned`: they come from a bucket, and some may have to stay. Answers how many went.
+    function erase(t, ids, pruned)
+        if #ids == 0 then return 0 end
+        local chunks, gone, nodes, heads = {}, {}, {}, call_many('HMGET', t.k.heads, ids)
         for i, id in ipairs(ids) do
-            count_out(t, id, heads[i], chunks)
-            forget(t, id)
-        end
-        call_many('HDEL', t.k.jobs, ids)
-        call_many('HDEL', t.k.heads, ids)
-        if call('EXISTS', t.k.progress) == 1 then call_many('HDEL', t.k.progress, ids) end
-        for k, gone in pairs(chunks) do count_left(t, k, call('HINCRBY', t.k.live, k, -gone)) end
-    end
-end
-
-local limits_seen = { size = 0 }
-local function limits_of(bucket)
-    local found = limits_seen[bucket]
-    if not found then
-        local most, age = string.match(bucket, '^(%-?%d+)|(%-?%d+)|')
-        found = { tonumber(most or -1), tonumber(age or -1) }
-        if limits_seen.size > 1000 then limits_seen = { size = 0 } end
-        limits_seen[bucket], limits_seen.size = found, limits_seen.size + 1
-    end
-    return found[1], found[2]
-end
-
--- Before when nothing in a bucket can be too old: what is filed later only ends later.
-local young_until = { size = 0 }
-
--- Drops what is beyond a bucket's count (all of it) and past its age (up to a bound); how many.
-local function prune(t, bucket, bound)
-    local key, dropped = t.p .. 'bucket:' .. bucket, 0
-    local most, age = limits_of(bucket)
-    local size = call('ZCARD', key)
-    if size <= 4 * CHUNK then call('SADD', t.k.buckets, bucket) end  -- one that was empty is not in the set
-    if most >= 0 and size > most then
-        local popped, ids = call('ZPOPMIN', key, min(size - most, CHUNK)), {}
-        for i = 1, #popped, 2 do ids[#ids + 1] = popped[i] end
-        erase(t, ids)
-        dropped = #ids
-    end
-    if age >= 0 and t.now >= (young_until[key] or 0) then
-        local old = {}
-        while dropped + #old < bound do
-            local id = call('ZRANGE', key, #old, #old)[1]
-            local h = id and row(t, id)
-            if not id then break end
-            if h and h[FINISHED] + age > t.now then
-                if young_until.size > 1000 then young_until = { size = 0 } end
-                young_until.size = young_until.size + (young_until[key] and 0 or 1)
-                young_until[key] = h[FINISHED] + age
-                break
+            local node = is_node(t, id, heads[i])
+            if not (node and pruned and stays(t, id)) then
+                gone[#gone + 1] = id
+                if node then nodes[#nodes + 1] = id end
+                count_out(t, id, heads[i], chunks)
+                forget(t, id)
             end
-            old[#old + 1] = id
         end
-        if #old > 0 then
-            call('ZREMRANGEBYRANK', key, 0, #old - 1)
-            erase(t, old)
-            dropped = dropped + #old
-        end
+        call_many('HDEL', t.k.jobs, gone)
+        call_many('HDEL', t.k.heads, gone)
+        call_many('HDEL', t.k.links, nodes)
+        if call('EXISTS', t.k.progress) == 1 then call_many('HDEL', t.k.progress, gone) end
+        for k, left in pairs(chunks) do count_left(t, k, call('HINCRBY', t.k.live, k, -left)) end
+        return #gone
     end
-    return dropped
+end
+
+local prune
+do
+    local limits_seen = { size = 0 }
+    local function limits_of(bucket)
+        local found = limits_seen[bucket]
+        if not found then
+            local most, age = string.match(bucket, '^(%-?%d+)|(%-?%d+)|')
+            found = { tonumber(most or -1), tonumber(age or -1) }
+            if limits_seen.size > 1000 then limits_seen = { size = 0 } end
+            limits_seen[bucket], limits_seen.size = found, limits_seen.size + 1
+        end
+        return found[1], found[2]
+    end
+
+    -- Before when nothing in a bucket can be too old: what is filed later only ends later.
+    local young_until = { size = 0 }
+
+    -- Drops what is beyond a bucket's count (all of it) and past its age (up to a bound); how many.
+    function prune(t, bucket, bound)
+        local key, dropped = t.p .. 'bucket:' .. bucket, 0
+        local most, age = limits_of(bucket)
+        local size = call('ZCARD', key)
+        if size <= 4 * CHUNK then call('SADD', t.k.buckets, bucket) end  -- one that was empty is not in the set
+        if most >= 0 and size > most then
+            local popped, ids = call('ZPOPMIN', key, min(size - most, CHUNK)), {}
+            for i = 1, #popped, 2 do ids[#ids + 1] = popped[i] end
+            dropped = erase(t, ids, true)
+        end
+        if age >= 0 and t.now >= (young_until[key] or 0) then
+            local old = {}
+            while dropped + #old < bound do
+                local id = call('ZRANGE', key, #old, #old)[1]
+                local h = id and row(t, id)
+                if not id then break end
+                local since = h and (h[LINKS] and h[LINKS][L.FILED_AT] or h[FINISHED])
+                if since and since + age > t.now then
+                    if young_until.size > 1000 then young_until = { size = 0 } end
+                    young_until.size = young_until.size + (young_until[key] and 0 or 1)
+                    young_until[key] = since + age
+                    break
+                end
+                old[#old + 1] = id
+            end
+            if #old > 0 then
+                call('ZREMRANGEBYRANK', key, 0, #old - 1)
+                dropped = dropped + erase(t, old, true)
+            end
+        end
+        return dropped
+    end
+
 end
 
 -- ---- telling who waits
@@ -348,6 +441,9 @@ local INLINE_MAX = 16384
 
 local function finished_news(id, h)
     local result, problem, inline = h[RESULT], h[ERROR], true
+    if h[LINKS] and h[STATE] == SUCCEEDED and not result and (is_join(h) or h[LINKS][L.REPLACED] == 1) then
+        inline = false  -- its value is that of others
+    end
     if #(result or '') + #(problem or '') > INLINE_MAX then result, problem, inline = false, false, false end
     return '\150' .. text(id) .. text(STATES[h[STATE]]) .. binary_or_nil(result) .. binary_or_nil(problem) .. text(h[REASON])
         .. (inline and '\195' or '\194')
@@ -395,6 +491,7 @@ local function commit(t)
     local left = CHUNK
     for bucket in pairs(t.touched) do left = left - prune(t, bucket, max(0, min(PRUNE_STEP, left))) end
     flush(t)
+    graphs.write(t)
     write_rows(t)
     write_counts(t)
     record(t)

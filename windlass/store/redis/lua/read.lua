@@ -1,10 +1,10 @@
 -- Reading: nothing here changes anything.
 
--- A record as it is answered: id, body, head, progress, result, error; '' for what there is not.
+-- A record as it is answered: id, body, head, progress, result, error, links; '' for what there is not.
 local function add_record(t, list, id, h)
     local size = #list
     list[size + 1] = id
-    for i = 2, 6 do list[size + i] = '' end
+    for i = 2, 7 do list[size + i] = '' end
     if not h then
         -- Something is there that cannot be read: said to be damaged, until someone who may write takes it out.
         if call('HEXISTS', t.k.jobs, id) + call('HEXISTS', t.k.heads, id) > 0 then list[size + 2] = '?' end
@@ -14,6 +14,7 @@ local function add_record(t, list, id, h)
     h[RESULT], h[ERROR] = false, false  -- they are bytes, which would not survive among the text of the others
     list[size + 2], list[size + 3] = call('HGET', t.k.jobs, id) or '', pack(h)
     list[size + 4], list[size + 5], list[size + 6] = call('HGET', t.k.progress, id) or '', result or '', problem or ''
+    if h[LINKS] then list[size + 7] = call('HGET', t.k.links, id) or '' end
     h[RESULT], h[ERROR] = result, problem
 end
 
@@ -22,10 +23,16 @@ local function get(keys, args)
     local t, list, ids = begin(keys, args, true), {}, {}
     for i = 3, #args do ids[#ids + 1] = args[i] end
     load_all(t, ids)
-    for _, id in ipairs(ids) do add_record(t, list, id, row(t, id)) end
+    for _, id in ipairs(ids) do
+        local h = row(t, id)
+        if h and graphs.is_hidden(t, h) then
+            for _, part in ipairs({ id, '', '', '', '', '', '' }) do list[#list + 1] = part end
+        else
+            add_record(t, list, id, h)
+        end
+    end
     return list
 end
-
 
 -- ---- listings: a bounded number of candidates in the order of acceptance, from where the last call stopped
 
@@ -235,6 +242,87 @@ local function logs(keys, args)
     return call('LRANGE', key, from, from + limit - 1)
 end
 
+-- ---- graphs
+
+-- inputs(settings, now, id, …): answers for each what it came with and a list: its sources that bring a value, and their heads.
+local function inputs(keys, args)
+    local t, list = begin(keys, args, true), {}
+    for i = 3, #args do
+        local packed = call('HGET', t.k.links, args[i])
+        local came_with = graphs.came_with(packed)
+        local h, ids = row(t, args[i]), {}
+        if h and h[LINKS] and h[LINKS][L.REPLACED] == 1 then
+            -- It has one: the graph that took its place.
+            packed = pack({ h[LINKS][L.GRAPH], { h[LINKS][L.AWAITS], 0, 1 }, {}, 0, 0, false })
+            ids[1] = h[LINKS][L.AWAITS]
+        elseif came_with and h and not graphs.is_hidden(t, h) then
+            local ins = came_with[2]
+            for k = 1, #ins / 3 do
+                if ins[3 * k] ~= 0 then ids[#ids + 1] = ins[3 * k - 2] end
+            end
+        end
+        local size = #list
+        list[size + 1], list[size + 2] = #ids > 0 and packed or '', call_many('HMGET', t.k.heads, ids)
+    end
+    return list
+end
+
+-- A graph as it is answered: id, row, meta.
+local function add_graph(t, list, id, g)
+    local size, meta, end_of = #list, g[G.META], row(t, id)
+    g[G.META] = ''
+    if end_of and end_of[LINKS] then
+        if end_of[REASON] ~= '' then g[G.REASON] = end_of[REASON] end
+        if g[G.STOPPING] == '' then g[G.CULPRIT] = end_of[LINKS][L.CULPRIT] end
+    end
+    list[size + 1], list[size + 2], list[size + 3] = id, pack(g), meta
+end
+
+-- graph(settings, now, id)
+local function graph(keys, args)
+    local t, list = begin(keys, args, true), {}
+    local g = graphs.row(t, args[3])
+    if g and g[G.REAL] == 1 then add_graph(t, list, args[3], g) end
+    return list
+end
+
+-- workflows(settings, now, after, limit, states): the newest ones below a number. `states`: for each state '1' if it is wanted.
+-- Answers the number to go on from, 0 at the end, then graphs as above; it looks at a bounded number.
+local function workflows(keys, args)
+    local t, list, limit, states = begin(keys, args, true), { 0 }, tonumber(args[4]), args[5]
+    local highest = args[3] == '0' and '+inf' or '(' .. args[3]
+    local ids = call('ZREVRANGEBYSCORE', t.k.workflows, highest, '-inf', 'LIMIT', 0, CHUNK)
+    graphs.load(t, ids)
+    load(t, ids)
+    for i, id in ipairs(ids) do
+        local g = graphs.row(t, id)
+        if g and byte(states, g[G.STATE] + 1) == 49 then
+            add_graph(t, list, id, g)
+            limit = limit - 1
+        end
+        if (limit == 0 and (i < #ids or #ids == CHUNK)) or i == CHUNK then
+            list[1] = call('ZSCORE', t.k.workflows, id)
+            return list
+        end
+    end
+    return list
+end
+
+-- members(settings, now, graph, after, limit): answers records.
+local function members(keys, args)
+    local t, list = begin(keys, args, true), {}
+    local g, from = graphs.row(t, args[3]), tonumber(args[4]) + 1
+    if not g or g[G.REAL] == 0 then return list end
+    local ids = call('LRANGE', t.p .. 'members:' .. args[3], from, from + tonumber(args[5]) - 1)
+    load(t, ids)
+    for _, id in ipairs(ids) do add_record(t, list, id, row(t, id)) end
+    return list
+end
+
+register('inputs', inputs, 'no-writes')
+register('graph', graph, 'no-writes')
+register('workflows', workflows, 'no-writes')
+register('members', members, 'no-writes')
 register('get', get, 'no-writes')
 register('find', find, 'no-writes')
 register('queues', queues, 'no-writes')

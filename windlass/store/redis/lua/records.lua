@@ -5,6 +5,7 @@
 -- heads  id -> head   what changes: a MessagePack array, the fields below. A job has none as long as it is as it came
 --                     in (ready, or running for the first time, all options default): most jobs wait like that, and
 --                     cost less memory so.
+-- links  id -> what a node of a graph came with, see links.lua.
 -- held:<worker>  id -> stamp   what a worker runs; the stamp of a job that has a head is empty.
 
 -- Lua's own libraries are not there yet while this one is loaded: every step begins by making sure of them.
@@ -19,11 +20,21 @@ end
 local N, AT, TASK, VERSION, QUEUE, PRIORITY, STATE, RUN, EPOCH, SEQ, ATTEMPT, CRASHES, SNOOZES = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13
 local WORKER, STARTED, RANK, FINISHED, DUE, EXPIRES, EXPIRE_TO, MAX_CRASHES, CRASH_DELAY = 14, 15, 16, 17, 18, 19, 20, 21, 22
 local HOLD, ASIDE_AT, CANCEL, LOGGED, KEEP_DONE, KEEP_FAILED, REASON, FINGERPRINT, RESULT, ERROR = 23, 24, 25, 26, 27, 28, 29, 30, 31, 32
+-- Of a job that is in a graph or waits for one: an array, see below. False for all others, which is a head's last byte then.
+local LINKS = 33
 
-local WAITING, SCHEDULED, READY, RUNNING, SUCCEEDED, FAILED, CANCELLED = 0, 1, 2, 3, 4, 5, 6
+local WAITING, SCHEDULED, READY, RUNNING, SUCCEEDED, FAILED, CANCELLED, SKIPPED = 0, 1, 2, 3, 4, 5, 6, 7
 local STATES = { [0] = 'waiting', 'scheduled', 'ready', 'running', 'succeeded', 'failed', 'cancelled', 'skipped' }
 -- Why a ready job is out of the ready order: not at all, nobody here declares it, or it must run alone.
 local NOT_HELD, ASIDE, SOLO = 0, 1, 2
+
+-- What a head says of a node's place in its graph. OPENED: it was accepted. OPEN, BROKEN: how many edges that lead to it are not
+-- decided, or broken. FILED: in no bucket, in that of those done, of those failed; FILED_AT: since when. SOURCE, INJECT: the first
+-- edge that brings a value. OUTS: packed, target, on, hasty, …; EDGES: their states, a digit for each.
+local L = {
+    GRAPH = 1, OPENED = 2, OPEN = 3, BROKEN = 4, SPARE = 5, SHAPE = 6, AFTERMATH = 7, FILED = 8, FILED_AT = 9, CULPRIT = 10,
+    AWAITS = 11, REPLACED = 12, DELAY = 13, AT = 14, EXPIRES_IN = 15, SOURCE = 16, INJECT = 17, OUTS = 18, EDGES = 19,
+}
 
 local PREFIX = 11
 local BAND = 2 ^ 48
@@ -104,7 +115,7 @@ local function fresh_head(raw, rank)
     return {
         n, at, task, version, queue, priority, READY, 1, 0, 0, 0, 0, 0,
         '', 0, rank, 0, 0, 0, CANCELLED, MAX_CRASHES_DEFAULT, 0,
-        NOT_HELD, 0, 0, 0, '', '', '', '', false, false,
+        NOT_HELD, 0, 0, 0, '', '', '', '', false, false, false,
     }
 end
 
@@ -132,24 +143,31 @@ local function head_of_stamp(stamp, worker)
     return {
         n, at, task, version, queue, priority, RUNNING, 1, 1, seq, 0, 0, 0,
         worker, started, rank, 0, 0, 0, CANCELLED, MAX_CRASHES_DEFAULT, 0,
-        NOT_HELD, 0, 0, 0, '', '', '', '', false, false,
+        NOT_HELD, 0, 0, 0, '', '', '', '', false, false, false,
     }
 end
 
 local read_head
 do
+    local function check_links(l)
+        local _ = l[L.OPENED] + l[L.OPEN] + l[L.BROKEN] + l[L.SPARE] + l[L.SHAPE] + l[L.AFTERMATH] + l[L.FILED] + l[L.FILED_AT]
+            + l[L.REPLACED] + l[L.DELAY] + l[L.AT] + l[L.EXPIRES_IN] + l[L.INJECT]
+        _ = l[L.GRAPH] .. l[L.CULPRIT] .. l[L.AWAITS] .. l[L.SOURCE] .. l[L.OUTS] .. l[L.EDGES]
+    end
+
     -- Fails, or answers nil, where a head has no number or no text in a place where everyone relies on one.
     local function check_head(h)
         local _ = h[N] + h[AT] + h[VERSION] + h[PRIORITY] + h[RUN] + h[EPOCH] + h[SEQ] + h[ATTEMPT] + h[CRASHES] + h[SNOOZES] + h[STARTED]
             + h[RANK] + h[FINISHED] + h[DUE] + h[EXPIRES] + h[MAX_CRASHES] + h[CRASH_DELAY] + h[HOLD] + h[ASIDE_AT] + h[CANCEL] + h[LOGGED]
         _ = h[TASK] .. h[QUEUE] .. h[WORKER] .. h[KEEP_DONE] .. h[KEEP_FAILED] .. h[REASON] .. h[FINGERPRINT]
         _ = #(h[RESULT] or '') + #(h[ERROR] or '')
+        if h[LINKS] then check_links(h[LINKS]) end
         return STATES[h[STATE]] and STATES[h[EXPIRE_TO]]
     end
 
     function read_head(raw)
         local fine, h = pcall(cmsgpack.unpack, raw)
-        if fine and type(h) == 'table' and #h == ERROR then
+        if fine and type(h) == 'table' and #h == LINKS then
             local sound, known = pcall(check_head, h)
             if sound and known then return h end
         end
@@ -159,6 +177,9 @@ end
 
 -- Whether there is nothing to go by: the record cannot be read, or it is without a head and in no index that would explain that.
 local function is_lost(h) return not h or (h[STATE] == READY and h[RANK] == 0) end
+
+-- A join is no job: nobody claims it, and nothing counts it.
+local function is_join(h) return h[TASK] == '' end
 
 local function runs_alone(h) return h[CRASHES] > 0 and h[CRASHES] == h[MAX_CRASHES] - 1 end
 

@@ -1,5 +1,5 @@
 -- sweep(settings, now, limit): what time does to jobs: due, expired, orphaned, undeclared, past retention.
--- Answers MessagePack: [promoted, recovered, quarantined, expired, parked, pruned, dead_workers, more, next_check].
+-- Answers MessagePack: [promoted, recovered, quarantined, expired, parked, pruned, dead_workers, more, next_check, repaired].
 
 local function expire_due(t, limit)
     local expired = 0
@@ -99,12 +99,18 @@ local function sweep(keys, args)
     local parked = left > 0 and park(t, left) or 0
     left = left - parked
     flush(t)
+    graphs.drop_stale(t)
+    local repaired = graphs.audit_due(t)
+    graphs.work(t)
+    graphs.wake(t)
+    flush(t)
     tell_ended(t)
     local pruned = left > 0 and prune_all(t, left) or 0
     left = left - pruned
     for _, k in ipairs(call('SPOP', t.k.sparse, SPARSE_LISTS)) do thin(t, k) end
     commit(t)
-    return pack({ promoted, reply.recovered, reply.quarantined, expired, parked, pruned, reply.dead, left <= 0, next_check(t) })
+    graphs.wake_any(t)
+    return pack({ promoted, reply.recovered, reply.quarantined, expired, parked, pruned, reply.dead, left <= 0, next_check(t), repaired })
 end
 
 register('sweep', sweep, 'allow-oom')

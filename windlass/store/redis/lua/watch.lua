@@ -10,6 +10,7 @@ local function watch(keys, args)
     load_all(t, ids)
     for _, id in ipairs(ids) do
         local h = id ~= '*' and row(t, id)
+        if h and graphs.is_hidden(t, h) then h = nil end
         if id == '*' then
             call('SADD', t.k.followers, client)
             call('HSET', t.meta, 'followed', '1')

@@ -1,0 +1,122 @@
+-- A node starts again: what was given up because of it waits once more, and so do those behind that.
+do
+    local BROKEN = 50
+    local node, now_ready = graphs.node, graphs.now_ready
+
+    local function make_waiting(t, id, h)
+        watch_expiry(t, id, h)
+        set_state(t, h, WAITING)
+        h[WORKER], h[DUE] = '', 0
+        touch(t, id)
+    end
+
+    -- A node leaves its end behind.
+    local function begin_again(t, id, h)
+        local place, g = h[LINKS], graphs.of(t, h)
+        unfile(t, id, h)
+        if g then
+            g[G.STAMP] = g[G.STAMP] + 1
+            if not is_join(h) and place[L.AFTERMATH] == 0 then g[G.ENDED + h[STATE]] = g[G.ENDED + h[STATE]] - 1 end
+            graphs.touch(t, place[L.GRAPH])
+        end
+        h[RUN], h[FINISHED] = h[RUN] + 1, 0
+        h[RESULT], h[ERROR], h[REASON], h[FINGERPRINT] = false, false, '', ''
+        touch(t, id)
+        if place[L.EDGES] ~= '' then graphs.todo(t, 'reopen', place[L.GRAPH], id) end
+    end
+
+    -- What was given up waits once more, in a new run; what it gave up in turn follows.
+    local function wait_again(t, id, h)
+        local place = h[LINKS]
+        begin_again(t, id, h)
+        if is_join(h) then h[STATE] = WAITING else make_waiting(t, id, h) end
+        if place[L.AWAITS] ~= '' then place[L.CULPRIT] = '' end
+        local g = graphs.of(t, h)
+        if g and id == place[L.GRAPH] then
+            g[G.STATE], g[G.FINISHED], g[G.LOOKED] = WAITING, 0, 0
+            graphs.list(t, 'working', id, t.now + t.settings.audit_every)
+        end
+    end
+
+    local function unmeet(t, id, h, target)
+        local to, place = node(t, target), nil
+        if not to then return end
+        place = to[LINKS]
+        local gave_up = to[STATE] == FAILED or to[STATE] == CANCELLED
+        if graphs.is_awaited(t, id, h, target) then
+            if place[L.AWAITS] == id and place[L.REPLACED] == 1 and gave_up then wait_again(t, target, to) end
+            return
+        end
+        if place[L.GRAPH] ~= h[LINKS][L.GRAPH] then return end
+        place[L.OPEN], place[L.BROKEN] = place[L.OPEN] + 1, place[L.BROKEN] - 1
+        if place[L.BROKEN] == 0 then place[L.CULPRIT] = '' end
+        touch(t, target)
+        if to[STATE] == SKIPPED or (is_join(to) and gave_up) then wait_again(t, target, to) end
+    end
+
+    local function reopen(t, ids)
+        local found, touched = graphs.edges_of(t, ids, '2')
+        for _, one in ipairs(found) do
+            local id, h, outs = one[1], one[2], one[3]
+            local edges = h[LINKS][L.EDGES]
+            h[LINKS][L.EDGES] = string.gsub(edges, '2', '0')
+            touch(t, id)
+            for k = 1, #outs / 3 do
+                if byte(edges, k) == BROKEN then unmeet(t, id, h, outs[3 * k - 2]) end
+            end
+        end
+        return touched
+    end
+
+    -- A new run of a job, wherever it goes now: nothing of the old one is left.
+    local function restart(t, id, h)
+        local place = h[LINKS]
+        if place and place[L.GRAPH] ~= '' then
+            begin_again(t, id, h)
+            place[L.AWAITS], place[L.REPLACED] = '', 0
+        else
+            unfile(t, id, h)
+            h[RUN], h[FINISHED], h[LINKS] = h[RUN] + 1, 0, false
+            h[RESULT], h[ERROR], h[REASON], h[FINGERPRINT] = false, false, '', ''
+        end
+        call('HDEL', t.k.progress, id)
+        h[ATTEMPT], h[CRASHES], h[SNOOZES], h[EXPIRES] = 0, 0, 0, 0
+    end
+
+    function graphs.retry_all(t, id)
+        local g = graphs.row(t, id)
+        g[G.STOPPING], g[G.REASON], g[G.CULPRIT] = '', '', ''
+        graphs.touch(t, id)
+        graphs.todo(t, 'retry', id)
+    end
+
+    function graphs.retry_job(t, id, h)
+        local stopped = graphs.refuses(t, h)
+        restart(t, id, h)
+        if stopped then graphs.retry_all(t, h[LINKS][L.GRAPH]) end
+        if h[LINKS] and h[LINKS][L.OPEN] > 0 then make_waiting(t, id, h) else now_ready(t, id, h) end
+    end
+
+    -- How many edges a source broke by succeeding: nothing will ever open those again.
+    local function never_met(t, id)
+        local found, _, sources = 0, graphs.ins_of(t, id)
+        for _, source in ipairs(sources) do
+            local h = row(t, source)
+            if h and h[LINKS] and h[STATE] == SUCCEEDED and graphs.breaks(h, id) then found = found + 1 end
+        end
+        return found
+    end
+
+    -- Starts a job again that ended badly, with all the others of its graph.
+    local function retry_one(t, id, h)
+        local place = h[LINKS]
+        local stuck = place[L.BROKEN] > 0 and never_met(t, id) or 0
+        job_news(t, 'replayed', '', id, h)
+        restart(t, id, h)
+        local hopeless = stuck > place[L.SPARE] and place[L.OPEN] == 0 and place[L.BROKEN] == stuck
+        if hopeless or place[L.OPEN] > 0 or place[L.BROKEN] > stuck then make_waiting(t, id, h) else now_ready(t, id, h) end
+        if hopeless then graphs.give_up(t, id, h, SKIPPED) end
+    end
+
+    graphs.make_waiting, graphs.reopen, graphs.retry_one = make_waiting, reopen, retry_one
+end

@@ -1,0 +1,254 @@
+-- What one node's end means for those behind it: edges are decided, nodes released or given up. The rules are core/graph.py's.
+do
+    local OPEN, MET, BROKEN = 48, 49, 50  -- an edge's state as its digit
+    local CALL, ONE = 0, 1
+    local on_success, on_done = 0, 2
+
+    -- ---- the rules
+
+    local function decided(on, state, expired)
+        if on == on_done then return MET end
+        if on == on_success then return state == SUCCEEDED and MET or BROKEN end
+        return (state == FAILED or (state == CANCELLED and expired)) and MET or BROKEN
+    end
+
+    local function verdict(shape, broken, spare, stopped)
+        if broken <= spare then return READY end
+        if stopped == 'cancel' or (stopped == 'fail' and shape == CALL) then return CANCELLED end
+        return shape == CALL and SKIPPED or FAILED
+    end
+
+    local function because(task, id, state)
+        return (task ~= '' and task or 'workflow') .. ' ' .. id .. ' ' .. (state == CANCELLED and 'was cancelled' or STATES[state])
+    end
+
+    -- ---- nodes
+
+    -- A node that can be read. One that cannot is put right, or stands as a dead letter from now on; then those it concerns are
+    -- told by other todos, and the answer is nil.
+    local function node(t, id)
+        local h = row(t, id)
+        if h and h[LINKS] then return h end
+        if call('HEXISTS', t.k.links, id) == 1 then quarantine(t, id) end
+        return nil
+    end
+
+    local function stopping_of(t, h)
+        if h[LINKS][L.AFTERMATH] == 1 then return '' end
+        local g = graphs.of(t, h)
+        return g and g[G.STOPPING] or ''
+    end
+
+    local function result_at_hand(h)
+        local result = h and h[STATE] == SUCCEEDED and h[RESULT]
+        return result and #result <= INLINE_MAX and result
+    end
+
+    local function note_ended(t, id, h) job_news(t, STATES[h[STATE]], '', id, h, reason_data(h[REASON])) end
+
+    local function end_workflow(t, id, h)
+        local g = graphs.row(t, id)
+        if not g then return end
+        g[G.STATE], g[G.FINISHED] = h[STATE], t.now
+        graphs.list(t, 'working', id, false)
+        news(t, 'workflow_' .. STATES[h[STATE]], '', id, g[G.NAME], '', reason_data(h[REASON]))
+        graphs.todo(t, 'file', id)
+    end
+
+    -- A join ends: it is in no queue and has no event. The end of a graph ends the workflow.
+    local function end_join(t, id, h, state, reason)
+        local place = h[LINKS]
+        h[STATE], h[FINISHED], h[REASON] = state, t.now, reason
+        t.ended[#t.ended + 1] = id
+        touch(t, id)
+        local g = graphs.of(t, h)
+        if g then
+            g[G.STAMP] = g[G.STAMP] + 1
+            graphs.touch(t, place[L.GRAPH])
+        end
+        if place[L.EDGES] ~= '' then graphs.todo(t, 'spread', place[L.GRAPH], id) end
+        if id == place[L.GRAPH] then end_workflow(t, id, h) end
+    end
+
+    local function blame(id, h) return h[LINKS] and h[LINKS][L.CULPRIT] ~= '' and h[LINKS][L.CULPRIT] or id end
+
+    -- Whether a source broke an edge to a target.
+    local function breaks(h, target)
+        local outs = cmsgpack.unpack(h[LINKS][L.OUTS])
+        for k = 1, #outs / 3 do
+            if outs[3 * k - 2] == target and byte(h[LINKS][L.EDGES], k) == BROKEN then return true end
+        end
+        return false
+    end
+
+    -- What leads to a node: source, on, inject, …; the sources' rows are read.
+    local function ins_of(t, id)
+        local came_with, sources = graphs.came_with(call('HGET', t.k.links, id)), {}
+        local ins = came_with and came_with[2] or {}
+        for k = 1, #ins / 3 do sources[k] = ins[3 * k - 2] end
+        load(t, sources)
+        return ins, sources
+    end
+
+    -- Whom the first of a node's broken edges blames. A source that is gone counts as failed.
+    local function first_blame(t, id)
+        local _, sources = ins_of(t, id)
+        for _, source in ipairs(sources) do
+            local h = row(t, source)
+            if not h or not h[LINKS] then return source end
+            if breaks(h, id) then return blame(source, h) end
+        end
+        return ''
+    end
+
+    -- Ends a node that can never be met, and says whose fault it was.
+    local function give_up(t, id, h, state)
+        local place, g = h[LINKS], graphs.refuses(t, h) and graphs.of(t, h)
+        if place[L.CULPRIT] == '' then place[L.CULPRIT] = first_blame(t, id) end
+        local culprit = g and g[G.CULPRIT] ~= '' and g[G.CULPRIT] or place[L.CULPRIT]
+        local blamed, reason = culprit ~= '' and row(t, culprit), nil
+        if g then
+            reason = g[G.REASON]
+        elseif blamed then
+            reason = because(blamed[TASK], culprit, blamed[STATE])
+        else
+            reason = because('job', culprit, FAILED)
+        end
+        if state == FAILED and blamed then h[ERROR], h[FINGERPRINT] = blamed[ERROR], blamed[FINGERPRINT] end
+        if is_join(h) then return end_join(t, id, h, state, reason) end
+        finish(t, id, h, state, reason, '')
+        note_ended(t, id, h)
+    end
+
+    local function now_ready(t, id, h)
+        make_ready(t, id, h)
+        t.released[h[QUEUE]] = (t.released[h[QUEUE]] or 0) + 1
+    end
+
+    local function refuse(t, id, h)
+        finish(t, id, h, CANCELLED, graphs.of(t, h)[G.REASON], '')
+        note_ended(t, id, h)
+    end
+
+    local function release(t, id, h)
+        if graphs.refuses(t, h) then return refuse(t, id, h) end  -- nobody may ever come to claim it
+        local place = h[LINKS]
+        if place[L.EXPIRES_IN] > 0 then h[EXPIRES] = t.now + place[L.EXPIRES_IN] end
+        local due = max(place[L.AT], place[L.DELAY] > 0 and t.now + place[L.DELAY] or 0)
+        if due > t.now then
+            t.due_before = t.due_before or next_due(t)
+            make_scheduled(t, id, h, due)
+        else
+            now_ready(t, id, h)
+        end
+    end
+
+    -- A waiting node has no open edge left: it is released, a join ends, or it is given up.
+    local function decide(t, id, h)
+        local place = h[LINKS]
+        local state = verdict(place[L.SHAPE], place[L.BROKEN], place[L.SPARE], place[L.BROKEN] > 0 and stopping_of(t, h) or '')
+        if state ~= READY then return give_up(t, id, h, state) end
+        if not is_join(h) then return release(t, id, h) end
+        if place[L.SHAPE] == ONE and place[L.SOURCE] ~= '' then h[RESULT] = result_at_hand(row(t, place[L.SOURCE])) or false end
+        end_join(t, id, h, SUCCEEDED, '')
+    end
+
+    -- The graph that a job waited for is over: the job runs again, or that end becomes its own.
+    local function come_back(t, id, h, end_id, end_of, edge)
+        local place = h[LINKS]
+        if edge == BROKEN then
+            place[L.CULPRIT] = end_of and blame(end_id, end_of) or end_id
+            give_up(t, id, h, verdict(ONE, 1, 0, stopping_of(t, h)))
+        elseif place[L.REPLACED] == 1 then
+            h[RESULT] = result_at_hand(end_of) or false
+            finish(t, id, h, SUCCEEDED, '', '')
+            note_ended(t, id, h)
+        elseif graphs.refuses(t, h) then
+            refuse(t, id, h)
+        else
+            now_ready(t, id, h)
+        end
+    end
+
+    -- Whether an edge leads from the end of a graph to the job that started it, which is not of that graph.
+    local function is_awaited(t, id, h, target)
+        if id ~= h[LINKS][L.GRAPH] then return false end
+        local g = graphs.row(t, id)
+        return g and target == g[G.PARENT]
+    end
+
+    -- ---- forwards: an end spreads
+
+    -- One edge was decided: it is counted at its target, which is decided if that was the last one.
+    local function meet(t, id, h, target, edge, hasty)
+        local to, place = node(t, target), nil
+        if not to then return end
+        place = to[LINKS]
+        if is_awaited(t, id, h, target) then
+            if to[STATE] == WAITING and place[L.AWAITS] == id then come_back(t, target, to, id, h, edge) end
+            return
+        end
+        if place[L.GRAPH] ~= h[LINKS][L.GRAPH] then return end
+        place[L.OPEN] = place[L.OPEN] - 1
+        if edge == BROKEN then
+            place[L.BROKEN] = place[L.BROKEN] + 1
+            if place[L.CULPRIT] == '' then place[L.CULPRIT] = blame(id, h) end
+        end
+        touch(t, target)
+        if to[STATE] == WAITING and place[L.OPENED] == 1 and place[L.AWAITS] == ''
+            and (place[L.OPEN] == 0 or (hasty and h[STATE] ~= SUCCEEDED)) then
+            decide(t, target, to)
+        end
+    end
+
+    local function spread_one(t, id, h, outs)
+        local place, states, broke, fresh = h[LINKS], {}, false, {}
+        for k = 1, #outs / 3 do
+            local edge = byte(place[L.EDGES], k)
+            if edge == OPEN then
+                edge = decided(outs[3 * k - 1], h[STATE], h[REASON] == 'expired')
+                broke = broke or edge == BROKEN
+                fresh[#fresh + 1] = k
+            end
+            states[k] = char(edge)
+        end
+        place[L.EDGES] = concat(states)
+        touch(t, id)
+        for _, k in ipairs(fresh) do meet(t, id, h, outs[3 * k - 2], byte(place[L.EDGES], k), outs[3 * k]) end
+        if broke and h[STATE] == FAILED and not is_join(h) and place[L.AFTERMATH] == 0 then
+            local g = graphs.of(t, h)
+            if g and g[G.FAIL_FAST] == 1 then graphs.stop(t, place[L.GRAPH], 'fail', because(h[TASK], id, FAILED), id) end
+        end
+    end
+
+    -- The edges of many nodes: what they lead to is read at once. `want` says which edges matter, as a pattern of digits.
+    local function edges_of(t, ids, want)
+        local found, targets, owners = {}, {}, {}
+        load(t, ids)
+        for _, id in ipairs(ids) do
+            local h = row(t, id)
+            if h and h[LINKS] and string.find(h[LINKS][L.EDGES], want, 1, true) then
+                local outs = cmsgpack.unpack(h[LINKS][L.OUTS])
+                found[#found + 1] = { id, h, outs }
+                owners[#owners + 1] = h[LINKS][L.GRAPH]
+                for k = 1, #outs / 3 do targets[#targets + 1] = outs[3 * k - 2] end
+            end
+        end
+        graphs.load(t, owners)
+        load(t, targets)
+        return found, #ids + #targets
+    end
+
+    local function spread(t, ids)
+        local found, touched = edges_of(t, ids, '0')
+        for _, one in ipairs(found) do
+            if one[2][STATE] > RUNNING then spread_one(t, one[1], one[2], one[3]) end
+        end
+        return touched
+    end
+
+    graphs.decided, graphs.node, graphs.decide, graphs.give_up, graphs.come_back = decided, node, decide, give_up, come_back
+    graphs.blame, graphs.breaks, graphs.ins_of, graphs.edges_of, graphs.spread = blame, breaks, ins_of, edges_of, spread
+    graphs.is_awaited, graphs.now_ready, graphs.refuse, graphs.note_ended = is_awaited, now_ready, refuse, note_ended
+    graphs.result_at_hand = result_at_hand
+end
