@@ -5,22 +5,28 @@ from __future__ import annotations
 import inspect
 import re
 from importlib.resources import files
+from typing import get_args
 
 import click
 import pytest
 
 from tests.docs.pages import read
-from windlass import errors
+from windlass import Chord, Flow, Group, Signature, SyncWorkflow, Tree, Work, Workflow, WorkflowInfo, errors, plan
 from windlass.cli.main import cli
 from windlass.core.duration import to_ms
 from windlass.core.event import KINDS
+from windlass.core.graph import WORK
 from windlass.core.job import State
 from windlass.core.keep import DEFAULT_KEEP, Keep
+from windlass.core.links import WIDTH
 from windlass.core.options import CALL_NAMES, QUEUE_NAMES, TASK_NAMES, Resolved
 from windlass.settings import AppOptions, Settings, WorkerOptions
+from windlass.store.base import StoreSettings
 from windlass.store.redis import faults, place
 from windlass.store.sqlite.place import DURABILITY, OPTIONS
+from windlass.work import IfFails
 from windlass.worker.plan import Plan
+from windlass.workflow import WorkflowProgress
 
 Rows = dict[str, list[str]]
 
@@ -145,6 +151,65 @@ def test_every_error_is_there() -> None:
     found = {name.partition("(")[0] for name in rows(read("docs/reference/errors.md"))}
     expected = {name for name, value in vars(errors).items() if inspect.isclass(value)} - {"WindlassError"}
     assert found == expected
+
+
+# -- workflows
+
+WORKFLOW_PAGE = "docs/reference/workflows.md"
+
+
+def words(title: str) -> set[str]:
+    """What the first cells of a section's tables name, without arguments and what it is a method of."""
+    names = [re.sub(r"^(return )?(await )?(current\(\)\.)?", "", name) for name in rows(section(WORKFLOW_PAGE, title))]
+    return {re.split(r"[(\s]", name)[0].rpartition(".")[2] for name in names}
+
+
+def public(*kinds: type) -> set[str]:
+    return {name for kind in kinds for name in dir(kind) if not name.startswith("_")}
+
+
+def test_every_builder_of_workflows_is_there() -> None:
+    named = words("Builders")
+    assert named >= {"chain", "group", "chord", "flow", "s", "si", "sig", "map", "starmap", "chunks"}
+
+
+def test_every_method_of_works_is_there() -> None:
+    own = {"kind", "parts", "extras", "has_callbacks", "find_app", "reader"}  # for the plan, not for users
+    own |= {"keeps_errors", "least", "members", "steps", "header", "body", "parent", "needs"}
+    own |= {"app", "args", "kwargs", "name", "options", "task", "immutable", "each", "draft", "alone"}
+    expected = public(Work, Signature, Group, Chord, Flow) - own
+    assert expected - words("Methods of every builder") == set()
+
+
+def test_every_policy_of_flows_is_there() -> None:
+    table = rows(section(WORKFLOW_PAGE, "What a failure does").partition("\n| `if_fails` |")[2])
+    assert {name.strip('"') for name in table} == set(get_args(IfFails))
+
+
+def test_every_member_of_handles_is_there() -> None:
+    expected = public(Workflow, SyncWorkflow) - {"graph"}
+    assert expected - words("The handle") == set()
+    table = section(WORKFLOW_PAGE, "The handle")
+    for kind in (WorkflowInfo, WorkflowProgress, Tree):
+        assert all(f"`{name}`" in table for name in kind.__struct_fields__), kind
+    assert words("Inside a task") == {"workflow", "results", "replace", "wait_for"}
+
+
+def test_limits_of_workflows() -> None:
+    table = {key: cells[-1] for key, *cells in cells_of(section(WORKFLOW_PAGE, "Limits"))}
+    known, settings = iter(table.values()), StoreSettings()
+    assert next(known) == f"none; it is sent in parts of {plan.PART} nodes"
+    assert next(known).startswith(f"{WIDTH};")
+    assert next(known) == str(WIDTH)
+    assert next(known) == str(plan.MOST_CALLBACKS)
+    assert next(known) == str(WORK)
+    assert to_ms(next(known)) == settings.staged_for
+    assert to_ms(next(known)) == settings.audit_every
+
+
+def cells_of(text: str) -> list[list[str]]:
+    lines = [line for line in text.splitlines() if line.startswith("|")][2:]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
 
 
 # -- the command line
