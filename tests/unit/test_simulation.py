@@ -7,14 +7,16 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
 
 from windlass.core import lifecycle
 from windlass.core.job import Fence, State
+from windlass.core.links import Edge
 from windlass.store.base import ExchangeReply
-from windlass.store.memory import MemoryStore, claims, sweeps
+from windlass.store.memory import MemoryStore, claims, spreading, sweeps, todos
 from windlass.store.memory import clock as memory_clock
 from windlass.store.memory.hub import Hub
 from windlass.store.memory.records import WorkerRow
@@ -59,7 +61,7 @@ def test_the_stories_are_eventful() -> None:
         kinds |= {"quarantined" for job in world.hub.jobs.values() if job.reason == lifecycle.CRASHED}
     assert seen == {profile.name for profile in PROFILES}
     assert kinds >= {"lost", "released", "retried", "snoozed", "cancelled", "failed", "replayed", "duplicate"}
-    assert "quarantined" in kinds
+    assert kinds >= {"quarantined", "skipped", "workflow_succeeded", "workflow_failed", "workflow_cancelled"}
     assert late, "no late settle was ever refused"
 
 
@@ -179,7 +181,7 @@ def no_wake_up(patch: pytest.MonkeyPatch) -> None:
 
 def no_promotion(patch: pytest.MonkeyPatch) -> None:
     """What is due stays scheduled."""
-    patch.setattr(Hub, "promote", lambda self, now, limit: {})
+    patch.setattr(Hub, "promote", lambda self, now, limit: Counter())
 
 
 def no_bookkeeping(patch: pytest.MonkeyPatch) -> None:
@@ -193,9 +195,31 @@ def no_bookkeeping(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Hub, "expire", expire)
 
 
+def no_spreading(patch: pytest.MonkeyPatch) -> None:
+    """The end of a node means nothing to others."""
+    patch.setattr(spreading, "meet", lambda step, source, out, edge: None)
+
+
+def no_edge_states(patch: pytest.MonkeyPatch) -> None:
+    """An edge is decided each time its source ends."""
+    real = spreading.spread
+
+    def spread(step, row):
+        row.links.edges = [Edge.OPEN] * len(row.links.edges)
+        real(step, row)
+
+    patch.setattr(todos, "spread", spread)
+
+
+def no_reopening(patch: pytest.MonkeyPatch) -> None:
+    """What was given up stays so when its culprit is retried."""
+    patch.setattr(spreading, "unmeet", lambda step, source, out: None)
+
+
 BREAKS: list[Break] = [
     no_fence, no_regrant, no_seq_check, no_reconciliation, no_acked_seq, no_lease_extension, no_hidden_step_back,
     no_solo, no_crash_limit, no_recovery, no_wake_up, no_promotion, no_bookkeeping,
+    no_spreading, no_edge_states, no_reopening,
 ]  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from windlass.core import lifecycle
 from windlass.core.event import Entry, Group
 from windlass.core.event import Row as EventRow
+from windlass.core.graph import WORK
 from windlass.core.job import Finished, State
 from windlass.core.keep import UNLIMITED, read_bucket
 from windlass.store.base import Clock, Deliver, StoreSettings
@@ -56,7 +57,7 @@ class Hub:
         self.graphs: dict[str, GraphRow] = {}
         self.todos: deque[Todo] = deque()
         self.audits: list[tuple[int, int, GraphRow]] = []
-        self.committed = 0
+        self.committed, self.work = 0, WORK
 
     def known(self, id: str) -> Row | None:
         """A job, or a node of a graph that can be seen."""

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from windlass.core import lifecycle
 from windlass.core.event import Group
 from windlass.core.event import Row as EventRow
-from windlass.core.graph import WORK, because, decided, verdict
+from windlass.core.graph import because, decided, verdict
 from windlass.core.job import State
 from windlass.core.links import Edge, Inject, Out, Shape
 from windlass.store.base import INLINE_MAX
@@ -27,7 +27,7 @@ class Step:
     """One step's work on todos: what it may still touch, what happened, and which queues got jobs."""
 
     def __init__(self, hub: Hub, now: int) -> None:
-        self.hub, self.now, self.left = hub, now, WORK
+        self.hub, self.now, self.left = hub, now, hub.work
         self.events: defaultdict[str, list[EventRow]] = defaultdict(list)
         self.released: Counter[str] = Counter()
 

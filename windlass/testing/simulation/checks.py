@@ -10,6 +10,7 @@ from windlass.core.event import Event, expand
 from windlass.core.job import State
 from windlass.core.lifecycle import CRASHED
 from windlass.testing.simulation.process import BEAT
+from windlass.testing.simulation.workflows import workflows_end_well
 
 if TYPE_CHECKING:
     from windlass.testing.simulation.world import World
@@ -24,7 +25,7 @@ def violations(world: World) -> list[str]:
     found = [
         *world.history.wrong, *lives.wrong, *nothing_is_lost(world), *counts_are_exact(world),
         *executions_are_explained(world, lives), *settles_are_final(world), *poison_is_alone(world),
-        *rows_are_buried(world),
+        *rows_are_buried(world), *workflows_end_well(world),
     ]  # fmt: skip
     return [f"({world.profile.name})", *found] if found else []
 
@@ -44,7 +45,7 @@ class Lives:
                 self.wrong.append(f"the store's clock went back from {last} to {entry.at}")
             last = entry.at
             for event in expand(entry):
-                if event.job:
+                if event.job and not event.kind.startswith("workflow_"):
                     self._step(event)
 
     def _step(self, event: Event) -> None:
@@ -68,14 +69,16 @@ class Lives:
         if kind == "started":
             self._holder[job] = event.worker
             self.starts[job].append(event.worker)
-            return "running" if before == "pending" else None
+            return "running" if before in ("pending", "skipped") else None  # reopening is no event
         if kind == "replayed":
             return "pending" if before == "over" else None
+        if kind == "skipped":
+            return "skipped" if before in ("pending", "skipped", "over") else None
         own = before == "running" and self._holder[job] == event.worker
         if kind in AGAIN:
             return "pending" if own else None
         # Without a worker's settle a job ends only while nobody runs it: cancelled, expired, quarantined.
-        return "over" if kind in ENDS and (own or (before == "pending" and kind != "succeeded")) else None
+        return "over" if kind in ENDS and (own or (before in ("pending", "skipped") and kind != "succeeded")) else None
 
 
 def nothing_is_lost(world: World) -> Iterator[str]:

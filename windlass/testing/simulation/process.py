@@ -183,6 +183,7 @@ class Process(Party):
         reply = drive(self.store.sweep(self.world.sweep_limit))
         for worker in reply.dead_workers:
             self._judge_death(worker)
+        self.history.wrong += [f"{graph} had to be repaired" for graph in reply.repaired]
         return reply
 
     def _judge_death(self, worker: str) -> None:

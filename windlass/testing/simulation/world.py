@@ -16,6 +16,7 @@ from windlass.errors import StoreError
 from windlass.store.base import Accept, Action, Change, StoreSettings
 from windlass.store.memory import MemoryStore
 from windlass.testing.simulation.process import LEASE, Party, Process, drive
+from windlass.testing.simulation.workflows import Submission, are_over, make_workflow
 
 START = 1_800_000_000_000
 QUIET = 60_000
@@ -102,6 +103,8 @@ class World:
         self.processes: list[Process] = []
         self.client = Party(self)
         self.sweep_limit = self.rng.choice((1, 2, 1_000))
+        self.workflows: list[str] = []
+        self.hub.work = self.rng.choice((1, 3, self.hub.work))
 
     def at(self, delay: int, action: Callable[[], None]) -> None:
         self._count += 1
@@ -122,8 +125,10 @@ class World:
 
     def _is_over(self) -> bool:
         jobs = self.hub.jobs
-        return self.history.accepted == self.history.sent == self.specs.keys() and all(
-            job.state.terminal for job in jobs.values()
+        return (
+            self.history.accepted == self.history.sent == self.specs.keys()
+            and all(job.state.terminal for job in jobs.values())
+            and are_over(self)
         )
 
     # -- the scene
@@ -137,9 +142,17 @@ class World:
             poison = self.profile.poison and n < rng.randint(1, 2)
             self.specs[f"job-{n}"] = self._make_spec(poison)
             self.at(rng.randint(0, 30_000), partial(self._insert, self._make_job(f"job-{n}")))
+        for n in range(rng.choice((0, 0, 1, 2))):
+            self._plan_workflow(f"flow-{n}")
         for _ in range(rng.randint(3, 9)):
             trouble = rng.choice(self.profile.troubles)
             self.at(rng.randint(1_000, QUIET - 1), getattr(self, f"_{trouble}"))
+
+    def _plan_workflow(self, id: str) -> None:
+        workflow = make_workflow(self.rng, id, QUEUES)
+        self.workflows.append(id)
+        self.specs |= {job: self._make_spec(poison=False) for job in workflow.jobs}
+        self.at(self.rng.randint(0, 30_000), Submission(self, workflow).ask)
 
     def _make_spec(self, poison: bool) -> Spec:
         rng = self.rng
@@ -211,7 +224,7 @@ class World:
 
     def _change(self, action: Action) -> None:
         change = Change(action=action, reason=f"{action} by the client")
-        id = self.rng.choice(sorted(self.specs))
+        id = self.rng.choice(sorted(self.specs) + self.workflows * 3)
         self.send(self.client, lambda: drive(self.store.change(change, [id])))
 
     def _cancel(self) -> None:
