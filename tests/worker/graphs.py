@@ -10,7 +10,7 @@ from tests.worker.helpers import SHORT, Ledger, within
 from windlass import Failure, Windlass, chain, chord, current, group
 from windlass.task import Task
 
-app = Windlass("graphs", os.environ.get("E2E_URL", "memory://"), **SHORT)
+app = Windlass(os.environ.get("E2E_NAME", "graphs"), os.environ.get("E2E_URL", "memory://"), **SHORT)
 ledger = Ledger(os.environ.get("E2E_LEDGER", os.devnull))
 
 
@@ -40,9 +40,9 @@ def of(task: Task[Any, Any]) -> Any:
     return current()._app.tasks[task.name]
 
 
-def caller(url: str) -> Windlass:
+def caller(name: str, url: str) -> Windlass:
     """The same app as the worker processes have, in the test's process."""
-    other = Windlass("graphs", url, **SHORT)
+    other = Windlass(name, url, **SHORT)
     declare_all(other)
     return other
 

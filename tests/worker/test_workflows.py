@@ -2,35 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from tests.worker.graphs import Tasks, declare_all, value_of
-from tests.worker.helpers import SHORT, Ledger, eventually, within
-from windlass import JobCancelled, JobFailed, State, Windlass, chain, chord, flow, group
+from tests.worker.graphs import Tasks, value_of
+from tests.worker.helpers import Ledger, eventually, within
+from windlass import JobCancelled, JobFailed, State, chain, chord, flow, group
 
 pytestmark = pytest.mark.usefixtures("worker")
-
-
-@pytest.fixture
-async def app(url: str) -> AsyncIterator[Windlass]:
-    app = Windlass("graphs", url, **SHORT)
-    declare_all(app)
-    yield app
-    await app.close()
-
-
-@pytest.fixture
-def t(app: Windlass) -> Tasks:
-    return Tasks(app)
-
-
-@pytest.fixture
-async def worker(app: Windlass) -> AsyncIterator[Any]:
-    async with app.worker(children=2, concurrency=20) as worker:
-        yield worker
 
 
 # -- shapes

@@ -4,47 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from tests.worker.graphs import Tasks, declare_all, value_of
-from tests.worker.helpers import SHORT, eventually, within
+from tests.worker.graphs import Tasks, value_of
+from tests.worker.helpers import eventually, within
 from windlass import JobCancelled, JobFailed, State, Windlass, chain, chord, flow, group
 from windlass.context import Current, HandOver
 from windlass.errors import StoreUnavailable
 from windlass.store.base import Accept, GraphAnswer, SweepReply
-from windlass.testing.failing import FailingStore, Faults
+from windlass.testing.failing import Faults
 from windlass.worker.service import Worker
 
 PLACES = ["on_loop", "in_thread", "in_child", "in_child_async"]
-
-
-@pytest.fixture
-def faults() -> Faults:
-    return Faults()
-
-
-@pytest.fixture
-async def app(url: str, faults: Faults) -> AsyncIterator[Windlass]:
-    app = Windlass("graphs", url, **SHORT)
-    plain = app.new_store
-    app.new_store = lambda: FailingStore(plain(), faults)  # type: ignore[method-assign]
-    declare_all(app)
-    yield app
-    await app.close()
-
-
-@pytest.fixture
-def t(app: Windlass) -> Tasks:
-    return Tasks(app)
-
-
-@pytest.fixture
-async def worker(app: Windlass) -> AsyncIterator[Worker]:
-    async with app.worker(children=2, concurrency=20) as worker:
-        yield worker
 
 
 # -- replaced
@@ -104,8 +78,8 @@ async def test_a_job_runs_again_with_what_it_waited_for(t: Tasks, place: str) ->
     assert await within(handle) == [1, 2, 3, 3]
 
 
-async def test_a_job_that_waits_takes_no_slot(app: Windlass, t: Tasks) -> None:
-    async with app.worker(concurrency=1):
+async def test_a_job_that_waits_takes_no_slot(graph_app: Windlass, t: Tasks) -> None:
+    async with graph_app.worker(concurrency=1):
         assert await within(await t.waits_on_loop.enqueue(4)) == [1, 2, 3, 4, 4]
 
 
@@ -128,7 +102,7 @@ async def test_what_was_waited_for_is_there_in_later_attempts(t: Tasks) -> None:
 
 
 @pytest.mark.usefixtures("worker")
-async def test_a_waiting_job_is_cancelled_with_what_it_waits_for(app: Windlass, t: Tasks) -> None:
+async def test_a_waiting_job_is_cancelled_with_what_it_waits_for(graph_app: Windlass, t: Tasks) -> None:
     handle = await t.waits_long.enqueue()
     await eventually(lambda: is_in(handle, State.WAITING))
     awaited = (await handle.record()).awaits
@@ -136,7 +110,7 @@ async def test_a_waiting_job_is_cancelled_with_what_it_waits_for(app: Windlass, 
     with pytest.raises(JobCancelled):
         await within(handle)
     with pytest.raises(JobCancelled):
-        await within(app.workflow(awaited).result())
+        await within(graph_app.workflow(awaited).result())
 
 
 async def is_in(handle: Any, state: State) -> bool:
@@ -153,10 +127,10 @@ async def test_a_job_knows_its_workflow(t: Tasks) -> None:
 # -- around it
 
 
-async def test_middleware_sees_no_error(app: Windlass, t: Tasks) -> None:
+async def test_middleware_sees_no_error(graph_app: Windlass, t: Tasks) -> None:
     seen: list[str] = []
 
-    @app.around_run
+    @graph_app.around_run
     async def watch(job: Current, call_next: Callable[[], Awaitable[Any]]) -> Any:
         try:
             value = await call_next()
@@ -169,7 +143,7 @@ async def test_middleware_sees_no_error(app: Windlass, t: Tasks) -> None:
         seen.append(f"{value}")
         return value
 
-    async with app.worker(children=1, concurrency=5):
+    async with graph_app.worker(children=1, concurrency=5):
         for place in PLACES:
             seen.clear()
             assert await within(await getattr(t, f"replaced_{place}").enqueue(1)) == 4
@@ -210,7 +184,7 @@ async def test_an_error_of_the_store_fails_the_job(t: Tasks, worker: Worker) -> 
         await within(await t.replaced_on_loop.enqueue(1))
 
 
-async def test_a_cancel_while_the_graph_is_staged_is_heeded(app: Windlass, t: Tasks, worker: Worker) -> None:
+async def test_a_cancel_while_the_graph_is_staged_is_heeded(t: Tasks, worker: Worker) -> None:
     store = worker.executor._graphs._store
     plain, gate, asked = store.insert_graph, asyncio.Event(), asyncio.Event()
 
@@ -229,8 +203,8 @@ async def test_a_cancel_while_the_graph_is_staged_is_heeded(app: Windlass, t: Ta
         await within(handle)
 
 
-async def test_a_worker_that_stops_finishes_staging(app: Windlass, t: Tasks) -> None:
-    async with app.worker(concurrency=5) as worker:
+async def test_a_worker_that_stops_finishes_staging(graph_app: Windlass, t: Tasks) -> None:
+    async with graph_app.worker(concurrency=5) as worker:
         store = worker.executor._graphs._store
         plain, gate, asked = store.insert_graph, asyncio.Event(), asyncio.Event()
 
@@ -248,9 +222,7 @@ async def test_a_worker_that_stops_finishes_staging(app: Windlass, t: Tasks) -> 
     assert info.state is State.WAITING
 
 
-async def test_repaired_workflows_are_told_and_counted(
-    app: Windlass, worker: Worker, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_repaired_workflows_are_told_and_counted(worker: Worker, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "windlass.worker"):
         worker._heartbeat._tell_of(SweepReply(repaired=["g1", "g2"]))
     assert "g1, g2" in caplog.text

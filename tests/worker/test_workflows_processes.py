@@ -7,15 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.servers.redis import fresh_prefix
 from tests.worker.graphs import Tasks, caller, value_of
 from tests.worker.helpers import Fleet, Ledger, eventually, within
 from windlass import Windlass, chain, chord, group
 
 
-@pytest.fixture
-def fleet(tmp_path: Path) -> Iterator[Fleet]:
-    """Worker processes of ``tests.worker.graphs:app`` on a file of their own."""
-    env = {"E2E_URL": f"sqlite:///{tmp_path}/fleet.db?durability=normal", "E2E_LEDGER": str(tmp_path / "ledger")}
+@pytest.fixture(params=["sqlite", "redis"])
+def fleet(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Fleet]:
+    """Worker processes of ``tests.worker.graphs:app`` on a store of their own."""
+    file = f"sqlite:///{tmp_path}/fleet.db?durability=normal"
+    url = file if request.param == "sqlite" else request.getfixturevalue("redis7").url
+    env = {"E2E_NAME": fresh_prefix(), "E2E_URL": url, "E2E_LEDGER": str(tmp_path / "ledger")}
     fleet = Fleet("tests.worker.graphs:app", tmp_path, env)
     yield fleet
     fleet.end()
@@ -23,7 +26,7 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
 
 @pytest.fixture
 async def app(fleet: Fleet) -> AsyncIterator[Windlass]:
-    app = caller(fleet.env["E2E_URL"])
+    app = caller(fleet.env["E2E_NAME"], fleet.env["E2E_URL"])
     yield app
     await app.close()
 
