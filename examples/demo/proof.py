@@ -8,8 +8,14 @@ from dataclasses import dataclass, field
 from rich.table import Table
 
 from examples.demo import ledger
-from examples.demo.tasks import STEPS, app
-from windlass import Event, JobInfo, State
+from examples.demo.tasks import AFTER, CALLBACK, STEPS, app, charge
+from windlass import Event, JobInfo, State, WorkflowInfo
+
+TERMINAL = frozenset(str(state) for state in State if state.terminal)
+WORKFLOW_ENDS = frozenset(f"workflow_{state}" for state in ("succeeded", "failed", "cancelled"))
+MODULE = charge.name.rpartition(".")[0]
+
+Orders = dict[int, WorkflowInfo | None]
 
 
 @dataclass
@@ -59,36 +65,71 @@ async def every_job() -> list[JobInfo]:
 async def prove(accepted: list[int], kill: Kill | None) -> Proof:
     """Compare what was accepted with what became of it."""
     jobs = {job.id: job for job in await every_job()}
+    orders = {number: await app.workflow(f"order:{number}").info() for number in accepted}
     events = [event async for event in app.events(since="0", follow=False)]
     proof = Proof()
-    _orders(proof, accepted, jobs)
-    _settles(proof, jobs, events)
+    _orders(proof, orders, jobs)
+    _settles(proof, orders, jobs, events)
+    _steps(proof, orders, jobs)
     _effects(proof, jobs)
     _troubles(proof, jobs, events)
     _recovery(proof, jobs, events, kill)
     return proof
 
 
-def _orders(proof: Proof, accepted: list[int], jobs: dict[str, JobInfo]) -> None:
-    last = STEPS[-1]
-    finished = [n for n in accepted if (job := jobs.get(f"{last}:{n}")) and job.state is State.SUCCEEDED]
-    dead = [n for n in accepted if any(_is_dead(jobs.get(f"{step}:{n}")) for step in STEPS)]
-    whole = not set(finished) & set(dead) and len(finished) + len(dead) == len(accepted)
-    proof.add("orders accepted = finished + dead", f"{len(accepted)} = {len(finished)} + {len(dead)}", whole)
-    unfinished = [job.id for job in jobs.values() if job.state not in (State.SUCCEEDED, State.FAILED)]
+def _orders(proof: Proof, orders: Orders, jobs: dict[str, JobInfo]) -> None:
+    finished, failed = _ended(orders, State.SUCCEEDED), _ended(orders, State.FAILED)
+    whole = len(finished) + len(failed) == len(orders)
+    proof.add("orders accepted = finished + failed", f"{len(orders)} = {len(finished)} + {len(failed)}", whole)
+    hanging = [n for n, order in orders.items() if order is None or order.state is State.RUNNING]
+    proof.add("workflows still under way", ", ".join(map(str, hanging)) or 0, not hanging)
+    unfinished = [job.id for job in jobs.values() if not job.state.terminal]
     proof.add("jobs still under way", ", ".join(unfinished) or 0, not unfinished)
 
 
-def _is_dead(job: JobInfo | None) -> bool:
-    return job is not None and job.state is State.FAILED
+def _ended(orders: Orders, state: State) -> list[int]:
+    return [number for number, order in orders.items() if order is not None and order.state is state]
 
 
-def _settles(proof: Proof, jobs: dict[str, JobInfo], events: list[Event]) -> None:
-    """Every job that succeeded did so once: a second success would be a zombie's late write let through."""
-    settled = Counter(event.job for event in events if event.kind == "succeeded")
-    succeeded = [id for id, job in jobs.items() if job.state is State.SUCCEEDED]
-    exact = settled == Counter(succeeded)
-    proof.add("succeeded jobs, settled once each", len(succeeded), exact)
+def _settles(proof: Proof, orders: Orders, jobs: dict[str, JobInfo], events: list[Event]) -> None:
+    """Every job and every workflow came to its end once: a second end would be a zombie's late write let through."""
+    ends = Counter((event.job, event.kind) for event in events if event.kind in TERMINAL)
+    proof.add("jobs, settled once each", len(jobs), ends == Counter((id, str(job.state)) for id, job in jobs.items()))
+    over = Counter((event.job, event.kind) for event in events if event.kind in WORKFLOW_ENDS)
+    expected = Counter((order.id, f"workflow_{order.state}") for order in orders.values() if order)
+    proof.add("workflows, ended once each", len(orders), over == expected)
+
+
+def _steps(proof: Proof, orders: Orders, jobs: dict[str, JobInfo]) -> None:
+    """What the workflows say and what their jobs say must be the same."""
+    wrong = [id for number in _ended(orders, State.SUCCEEDED) for id in _wrong_in_finished(number, jobs)]
+    wrong += [id for number in _ended(orders, State.FAILED) for id in _wrong_in_failed(number, jobs)]
+    wrong += sorted(jobs.keys() - {f"{step}:{number}" for step in (*STEPS, CALLBACK) for number in orders})
+    proof.add("jobs that are not as their workflow says", ", ".join(wrong) or 0, not wrong)
+    for job in jobs.values():
+        if job.state is State.SKIPPED and not job.id.startswith(CALLBACK):
+            proof.add(f"skipped {job.id}", job.reason)
+
+
+def _wrong_in_finished(number: int, jobs: dict[str, JobInfo]) -> list[str]:
+    """All steps succeeded, and nobody apologised."""
+    expected = {f"{step}:{number}": State.SUCCEEDED for step in STEPS} | {f"{CALLBACK}:{number}": State.SKIPPED}
+    return [id for id, state in expected.items() if id not in jobs or jobs[id].state is not state]
+
+
+def _wrong_in_failed(number: int, jobs: dict[str, JobInfo]) -> list[str]:
+    """One step is dead, those that need it are skipped and name it, the others and the apology succeeded."""
+    found = {step: jobs.get(f"{step}:{number}") for step in (*STEPS, CALLBACK)}
+    dead = [step for step, job in found.items() if job is not None and job.state is State.FAILED]
+    if len(dead) != 1 or dead[0] == CALLBACK:
+        return [f"order:{number}"]
+    reason = f"{MODULE}.{dead[0]} {dead[0]}:{number} failed"
+    wrong = []
+    for step, job in found.items():
+        state = State.FAILED if step in dead else State.SKIPPED if step in AFTER[dead[0]] else State.SUCCEEDED
+        if job is None or job.state is not state or (state is State.SKIPPED and job.reason != reason):
+            wrong.append(f"{step}:{number}")
+    return wrong
 
 
 def _effects(proof: Proof, jobs: dict[str, JobInfo]) -> None:

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from examples.demo.fleet import SLOTS, Fleet
 from examples.demo.story import Story
-from examples.demo.tasks import STEPS
+from examples.demo.tasks import CALLBACK, STEPS
 
 LINES = 9
 
@@ -51,8 +51,8 @@ class PlainScreen:
             self._next = story.seconds + 2
             passed = ", ".join(f"{len(story.done[step])} {step}d" for step in ("validate", "charge", "reserve"))
             story.tell(
-                f"{story.accepted} orders accepted: {passed}, {story.finished} finished, {len(story.dead)} dead; "
-                f"{len(story.running)} jobs running on {len(fleet.alive())} workers"
+                f"{story.accepted} orders accepted: {passed}, {len(story.finished)} finished, "
+                f"{len(story.failed)} failed; {len(story.running)} jobs running on {len(fleet.alive())} workers"
             )
 
 
@@ -94,7 +94,8 @@ class LiveScreen:
             count = len(story.done[step])
             bar = ProgressBar(total=story.expected, completed=count)
             table.add_row(step, bar, f"{count}/{story.expected}")
-        table.add_row("dead", Text(f"{len(story.dead)} orders in the dead letters", style="red"), "")
+        sorry = f"{len(story.failed)} orders failed, {len(story.done[CALLBACK])} apologies sent"
+        table.add_row("failed", Text(sorry, style="red"), "")
         return table
 
     @staticmethod

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -16,13 +17,14 @@ from examples.demo.fleet import Fleet, Member
 from examples.demo.proof import Kill, prove
 from examples.demo.screen import Screen, make_screen
 from examples.demo.story import Story
-from examples.demo.tasks import LEASE, Order, app, validate
+from examples.demo.tasks import LEASE, Order, app, fulfil
 
 WORKERS = 3
 FEED_SECONDS = 8.0
 DELAY = 6
+DECLINED, POISON = 7, 13
 START_LIMIT, LIMIT = 60.0, 180.0
-KINDS = ("started", "succeeded", "failed", "retried", "lost")
+KINDS = ("started", "succeeded", "failed", "retried", "lost", "workflow_succeeded", "workflow_failed")
 
 
 class DemoFailed(Exception):
@@ -59,10 +61,22 @@ async def _run(fleet: Fleet, orders: int, console: Console, screen: Screen) -> i
     await fleet.stop()
     proof = await prove(list(range(1, orders + 1)), kill)
     console.print(proof.table())
+    await _show_one(console)
     if proof.faults:
         raise DemoFailed("; ".join(proof.faults))
     console.print(f"Nothing was lost. {orders} orders in {story.seconds:.0f} s.", style="bold green")
     return 0
+
+
+async def _show_one(console: Console) -> None:
+    """The order that met the poison, by the command a user would type: what ran, what died, what was skipped for it."""
+    words = ["workflows", "show", "examples.demo.tasks:app", f"order:{POISON}"]
+    console.print(f"$ windlass {' '.join(words)}", style="bold", markup=False, highlight=False)
+    console.file.flush()
+    command = await asyncio.create_subprocess_exec(sys.executable, "-m", "windlass", *words)
+    if await command.wait():
+        raise DemoFailed(f"windlass {' '.join(words)} failed")
+    console.print()
 
 
 @contextlib.asynccontextmanager
@@ -108,7 +122,8 @@ async def _workers() -> dict[int, str]:
 async def _feed_and_kill(fleet: Fleet, story: Story) -> Kill:
     feeding = asyncio.create_task(_feed(story))
     try:
-        await _until(lambda: story.finished >= story.expected // 6, fleet, LIMIT, "the first orders did not finish")
+        some = story.expected // 6
+        await _until(lambda: len(story.finished) >= some, fleet, LIMIT, "the first orders did not finish")
         kill = await _kill_one(fleet, story)
         await feeding
         return kill
@@ -119,8 +134,7 @@ async def _feed_and_kill(fleet: Fleet, story: Story) -> Kill:
 async def _feed(story: Story) -> None:
     for number in range(1, story.expected + 1):
         order = Order(number, trouble(number))
-        call = validate.options(id=f"validate:{number}", delay=DELAY if number % 10 == 0 else 0)
-        await call.enqueue(order)
+        await fulfil(order, delay=DELAY if number % 10 == 0 else 0)
         story.accepted += 1
         if number == 10:
             story.tell(f"every tenth order is a pre-order and waits {DELAY} s")
@@ -129,9 +143,9 @@ async def _feed(story: Story) -> None:
 
 def trouble(number: int) -> str:
     """What goes wrong with an order: one kills its process, one is declined, every eighth meets errors."""
-    if number == 13:
+    if number == POISON:
         return "poison"
-    if number == 7:
+    if number == DECLINED:
         return "declined"
     return "flaky" if number % 8 == 0 else ""
 

@@ -6,32 +6,30 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from examples.demo.tasks import STEPS
+from examples.demo.tasks import CALLBACK, STEPS
 from windlass import Event
 
 Tell = Callable[[str], None]
 
 
 class Story:
-    """``done`` holds the orders that passed each step, ``dead`` those that ended in the dead letters."""
+    """``done`` holds the orders that passed each step, ``finished`` and ``failed`` those whose workflow is over."""
 
     def __init__(self, expected: int, tell: Tell) -> None:
         self.expected, self._tell = expected, tell
         self.began = time.monotonic()
         self.accepted = self.retries = 0
-        self.done: dict[str, set[str]] = {step: set() for step in STEPS}
-        self.dead: set[str] = set()
+        self.done: dict[str, set[str]] = {step: set() for step in (*STEPS, CALLBACK)}
+        self.finished: set[str] = set()
+        self.failed: set[str] = set()
         self.running: dict[str, str] = {}
         self.lost: set[str] = set()
         self.recovered: set[str] = set()
 
     @property
-    def finished(self) -> int:
-        return len(self.done[STEPS[-1]])
-
-    @property
     def over(self) -> bool:
-        return self.finished + len(self.dead) >= self.expected
+        """Every workflow has come to its end, and so have the callbacks, which nobody else waits for."""
+        return len(self.finished) + len(self.failed) >= self.expected and self.done[CALLBACK] >= self.failed
 
     @property
     def seconds(self) -> float:
@@ -46,6 +44,7 @@ class Story:
 
     def take(self, event: Event) -> None:
         step, _, order = event.job.partition(":")
+        reason = (event.data or {}).get("reason") or "failed"
         if event.kind == "started":
             self._started(event)
             return
@@ -59,9 +58,12 @@ class Story:
             self.lost.add(event.job)
             self.tell(f"order {order}: {step} was lost with its process and is ready again")
         elif event.kind == "failed":
-            self.dead.add(order)
-            reason = (event.data or {}).get("reason") or "failed"
             self.tell(f"order {order}: {step} is a dead letter ({reason})")
+        elif event.kind == "workflow_succeeded":
+            self.finished.add(order)
+        elif event.kind == "workflow_failed":
+            self.failed.add(order)
+            self.tell(f"order {order}: the workflow failed ({reason})")
 
     def _started(self, event: Event) -> None:
         self.running[event.job] = event.worker

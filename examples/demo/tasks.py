@@ -1,7 +1,7 @@
-"""The shop: an order is validated, charged, reserved and notified; each step enqueues the next one.
+"""The shop. An order is one workflow: it is validated, then charged and reserved at the same time, then shipped.
 
-A step's job id is ``step:order``. A step that runs twice, because its worker died under it, enqueues the next one
-twice as well, and the second time the store answers that it has this job already.
+Jobs are called ``step:order`` and workflows ``order:number``. The same order accepted twice is the same workflow, and a
+step that runs twice, because its worker died under it, still releases the next one once: that is the store's write.
 """
 
 from __future__ import annotations
@@ -15,9 +15,13 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 
 from examples.demo import ledger
-from windlass import Exponential, Reject, Windlass, current
+from windlass import Exponential, Failure, Reject, Windlass, Work, chain, current, group
 
-STEPS = ("validate", "charge", "reserve", "notify")
+STEPS = ("validate", "charge", "reserve", "ship")
+AFTER = {"validate": ("charge", "reserve", "ship"), "charge": ("ship",), "reserve": ("ship",), "ship": ()}
+"""The steps that need each step, and are skipped if it fails."""
+
+CALLBACK = "apologise"
 LEASE = 4.0
 
 # A worker that is silent for the lease is taken for dead. Four seconds make a good show; the default is fifteen.
@@ -37,15 +41,30 @@ class Order:
         return 0.1 + self.number * 37 % 20 / 100
 
 
+def fulfil(order: Order, delay: float = 0) -> Work[str]:
+    """The whole order: ``await`` it to have it accepted, all of it or nothing."""
+    n = order.number
+    return (
+        chain(
+            validate.s(order).set(id=f"validate:{n}", delay=delay),
+            group(charge.s().set(id=f"charge:{n}"), reserve.s().set(id=f"reserve:{n}")),
+            ship.s(order).set(id=f"ship:{n}"),
+        )
+        .on_error(apologise.s(order).set(id=f"{CALLBACK}:{n}"))
+        .named(f"order {n}")
+        .with_id(f"order:{n}")
+    )
+
+
 @app.task(queue="orders")
-async def validate(order: Order) -> None:
+async def validate(order: Order) -> Order:
     await asyncio.sleep(order.effort)
     await asyncio.to_thread(ledger.record, current().id)
-    await charge.options(id=f"charge:{order.number}").enqueue(order)
+    return order
 
 
 @app.task(queue="payments", retries=4, backoff=Exponential(base="500ms"))
-def charge(order: Order) -> None:
+def charge(order: Order) -> str:
     """A plain function: runs in a thread."""
     time.sleep(order.effort)
     if order.trouble == "declined":
@@ -53,23 +72,30 @@ def charge(order: Order) -> None:
     if order.trouble == "flaky" and current().attempt <= 2:
         raise ConnectionError("the payment provider answered 503")
     ledger.record(current().id)
-    reserve.options(id=f"reserve:{order.number}").delay(order)
+    return f"receipt {order.number}"
 
 
 @app.task(queue="stock", runs_in="process")
-def reserve(order: Order) -> None:
+def reserve(order: Order) -> str:
     """Runs in a child process, so that one which kills its process harms no neighbour."""
     time.sleep(order.effort / 2)
     if order.trouble == "poison":
         os.kill(os.getpid(), signal.SIGKILL)
     ledger.record(current().id)
-    notify.options(id=f"notify:{order.number}").delay(order)
+    return f"shelf {order.number % 9 + 1}"
 
 
 @app.task(queue="mail")
-async def notify(order: Order) -> None:
+async def ship(papers: list[str], order: Order) -> str:
     await asyncio.sleep(order.effort)
     await asyncio.to_thread(ledger.record, current().id)
+    return f"parcel with {' and '.join(papers)}"
+
+
+@app.task(queue="mail")
+async def apologise(failure: Failure, order: Order) -> str:
+    await asyncio.to_thread(ledger.record, current().id)
+    return f"sorry: {failure.task.rpartition('.')[2]} failed"
 
 
 @app.on_start

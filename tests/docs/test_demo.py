@@ -30,6 +30,8 @@ def test_the_demo_proves_that_nothing_was_lost(tmp_path: Path) -> None:
     assert demo.returncode == 0, output
     assert "24 = 22 + 2" in output
     assert "worker crashed, 3 crashes" in output
+    assert "examples.demo.tasks.charge charge:7 failed" in " ".join(output.split())
+    assert "4 of 4 (1 failed, 1 skipped, 2 succeeded)" in output
     assert "KILLED worker" in output
     assert "Nothing was lost." in output
     assert list(tmp_path.glob("windlass-demo-*")) == []
