@@ -18,8 +18,8 @@ from windlass.testing.conformance.outcomes import DEAD, DONE, RETRY_LATER
 pytestmark = pytest.mark.parametrize("kind", ["redis7", "valkey9"])
 
 GARBAGE = b"\xc1\xff\x00garbage\xfe"
-NUMBERS_ONLY = msgspec.msgpack.encode([7] * 32)
-TEXTS_ONLY = msgspec.msgpack.encode(["x"] * 32)
+NUMBERS_ONLY = msgspec.msgpack.encode([7] * 33)
+TEXTS_ONLY = msgspec.msgpack.encode(["x"] * 33)
 
 
 @pytest.fixture

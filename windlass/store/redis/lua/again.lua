@@ -49,13 +49,13 @@ do
         end
         if place[L.GRAPH] ~= h[LINKS][L.GRAPH] then return end
         place[L.OPEN], place[L.BROKEN] = place[L.OPEN] + 1, place[L.BROKEN] - 1
-        if place[L.BROKEN] == 0 then place[L.CULPRIT] = '' end
+        place[L.CULPRIT] = ''  -- it may be the very one that starts again; if another edge stays broken, that names it
         touch(t, target)
         if to[STATE] == SKIPPED or (is_join(to) and gave_up) then wait_again(t, target, to) end
     end
 
-    local function reopen(t, ids)
-        local found, touched = graphs.edges_of(t, ids, '2')
+    local function reopen(t, ids, left)
+        local found, touched, taken = graphs.edges_of(t, ids, '2', left)
         for _, one in ipairs(found) do
             local id, h, outs = one[1], one[2], one[3]
             local edges = h[LINKS][L.EDGES]
@@ -64,8 +64,10 @@ do
             for k = 1, #outs / 3 do
                 if byte(edges, k) == BROKEN then unmeet(t, id, h, outs[3 * k - 2]) end
             end
+            -- It has ended once more meanwhile, and its edges were not open then.
+            if h[STATE] > RUNNING then graphs.todo(t, 'spread', h[LINKS][L.GRAPH], id) end
         end
-        return touched
+        return touched, taken
     end
 
     -- A new run of a job, wherever it goes now: nothing of the old one is left.
@@ -97,25 +99,21 @@ do
         if h[LINKS] and h[LINKS][L.OPEN] > 0 then make_waiting(t, id, h) else now_ready(t, id, h) end
     end
 
-    -- How many edges a source broke by succeeding: nothing will ever open those again.
-    local function never_met(t, id)
-        local found, _, sources = 0, graphs.ins_of(t, id)
-        for _, source in ipairs(sources) do
-            local h = row(t, source)
-            if h and h[LINKS] and h[STATE] == SUCCEEDED and graphs.breaks(h, id) then found = found + 1 end
-        end
-        return found
-    end
-
     -- Starts a job again that ended badly, with all the others of its graph.
     local function retry_one(t, id, h)
         local place = h[LINKS]
-        local stuck = place[L.BROKEN] > 0 and never_met(t, id) or 0
-        job_news(t, 'replayed', '', id, h)
-        restart(t, id, h)
-        local hopeless = stuck > place[L.SPARE] and place[L.OPEN] == 0 and place[L.BROKEN] == stuck
-        if hopeless or place[L.OPEN] > 0 or place[L.BROKEN] > stuck then make_waiting(t, id, h) else now_ready(t, id, h) end
-        if hopeless then graphs.give_up(t, id, h, SKIPPED) end
+        if place[L.OPEN] > 0 or place[L.BROKEN] <= place[L.SPARE] then
+            job_news(t, 'replayed', '', id, h)
+            restart(t, id, h)
+            if place[L.OPEN] > 0 then make_waiting(t, id, h) else now_ready(t, id, h) end
+            return
+        end
+        -- Whoever broke its edges may be beyond retry. As a skipped job it waits again when one of them is reopened.
+        local g = graphs.of(t, h)
+        unfile(t, id, h)
+        if g then g[G.ENDED + h[STATE]] = g[G.ENDED + h[STATE]] - 1 end
+        h[ERROR], h[FINGERPRINT] = false, ''
+        graphs.give_up(t, id, h, SKIPPED)
     end
 
     graphs.make_waiting, graphs.reopen, graphs.retry_one = make_waiting, reopen, retry_one

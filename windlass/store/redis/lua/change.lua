@@ -68,7 +68,11 @@ end
 -- Why an action that fits a member's state must not be; most may.
 local function why_not_member(t, h, action)
     if action == 'retry' and h[STATE] == SKIPPED then return 'skipped; retry ' .. h[LINKS][L.CULPRIT] .. ' instead' end
-    if action == 'delete' and graphs.is_under_way(t, h[LINKS][L.GRAPH]) then return 'its workflow is under way' end
+    -- With todos it may be under way again in a moment, and this be a member it waits for.
+    local graph = h[LINKS][L.GRAPH]
+    if action == 'delete' and (graphs.is_under_way(t, graph) or (graphs.row(t, graph) and graphs.has_todo(t, graph))) then
+        return 'its workflow is under way'
+    end
     return nil
 end
 

@@ -221,11 +221,14 @@ do
         end
     end
 
-    -- The edges of many nodes: what they lead to is read at once. `want` says which edges matter, as a pattern of digits.
-    local function edges_of(t, ids, want)
-        local found, targets, owners = {}, {}, {}
+    -- The edges of many nodes: what they lead to is read at once. `want`: the digit of those that matter; `left`: how many may be
+    -- touched, of which one node's may be more. Answers the nodes, how many are touched, and how many ids that was.
+    local function edges_of(t, ids, want, left)
+        local found, targets, owners, taken = {}, {}, {}, 0
         load(t, ids)
         for _, id in ipairs(ids) do
+            if taken + #targets >= left then break end
+            taken = taken + 1
             local h = row(t, id)
             if h and h[LINKS] and string.find(h[LINKS][L.EDGES], want, 1, true) then
                 local outs = cmsgpack.unpack(h[LINKS][L.OUTS])
@@ -236,15 +239,15 @@ do
         end
         graphs.load(t, owners)
         load(t, targets)
-        return found, #ids + #targets
+        return found, taken + #targets, taken
     end
 
-    local function spread(t, ids)
-        local found, touched = edges_of(t, ids, '0')
+    local function spread(t, ids, left)
+        local found, touched, taken = edges_of(t, ids, '0', left)
         for _, one in ipairs(found) do
             if one[2][STATE] > RUNNING then spread_one(t, one[1], one[2], one[3]) end
         end
-        return touched
+        return touched, taken
     end
 
     graphs.decided, graphs.node, graphs.decide, graphs.give_up, graphs.come_back = decided, node, decide, give_up, come_back

@@ -279,15 +279,19 @@ do
 
     -- ---- working todos off
 
+    local BY_NODES = { spread = spread, reopen = reopen }
+
+    -- Does one todo as far as there is room, and puts what is left of it behind the others; how many nodes that touched.
     local function run(t, todo, left)
-        if todo[1] == 'spread' or todo[1] == 'reopen' then
-            local ids = {}
-            for i = 3, #todo do ids[#ids + 1] = todo[i] end
-            return (todo[1] == 'spread' and spread or reopen)(t, ids)
+        if BY_NODES[todo[1]] then
+            local ids = { unpack(todo, 3) }
+            local touched, taken = BY_NODES[todo[1]](t, ids, left)
+            for i = taken + 1, #ids do graphs.todo(t, todo[1], todo[2], ids[i]) end
+            return touched
         end
         local used, again = ops[todo[1]](t, todo, left)
         if again then t.todos[#t.todos + 1] = again end
-        return used
+        return max(1, used)
     end
 
     -- What earlier steps left, a turn for each.
@@ -295,9 +299,7 @@ do
         for _ = 1, call('LLEN', t.k.todos) do
             if left <= 0 then return left end
             local fine, todo = pcall(cmsgpack.unpack, call('LPOP', t.k.todos))
-            if fine and type(todo) == 'table' and (ops[todo[1]] or todo[1] == 'spread' or todo[1] == 'reopen') then
-                left = left - max(1, run(t, todo, left))
-            end
+            if fine and type(todo) == 'table' and (ops[todo[1]] or BY_NODES[todo[1]]) then left = left - run(t, todo, left) end
         end
         if call('EXISTS', t.k.todos) == 0 then
             call('HDEL', t.meta, 'todos')
@@ -312,18 +314,18 @@ do
         local left, at = t.room or WORK, 1
         if t.left and not t.room then left = work_off_left(t, left) end
         while at <= #t.todos and left > 0 do
-            local todo = t.todos[at]
-            if todo[1] == 'spread' or todo[1] == 'reopen' then
+            local op, ids = t.todos[at][1], {}
+            if BY_NODES[op] then
                 -- Neighbours are taken together, so that what they lead to is read at once.
-                local ids, op = {}, todo[1]
-                while at <= #t.todos and t.todos[at][1] == op and #ids < left do
-                    ids[#ids + 1] = t.todos[at][3]
-                    at = at + 1
+                for i = at, min(#t.todos, at + left - 1) do
+                    if t.todos[i][1] ~= op then break end
+                    ids[#ids + 1] = t.todos[i][3]
                 end
-                left = left - (op == 'spread' and spread or reopen)(t, ids)
+                local touched, taken = BY_NODES[op](t, ids, left)
+                left, at = left - touched, at + taken
             else
                 at = at + 1
-                left = left - max(1, run(t, todo, left))
+                left = left - run(t, t.todos[at - 1], left)
             end
         end
         local rest = {}
@@ -382,7 +384,11 @@ do
         graphs.todo(t, 'open', id)
     end
 
+    -- Whether something is still to be done about a graph.
     local function has_todo(t, graph)
+        for _, todo in ipairs(t.todos) do
+            if todo[2] == graph then return true end
+        end
         if not t.left then return false end
         for _, packed in ipairs(call('LRANGE', t.k.todos, 0, CHUNK - 1)) do
             local fine, todo = pcall(cmsgpack.unpack, packed)
@@ -394,7 +400,8 @@ do
     local function is_alive(t, h)
         if h[LINKS][L.AFTERMATH] == 1 then return false end
         if h[STATE] >= SCHEDULED and h[STATE] <= RUNNING then return true end
-        return h[STATE] == WAITING and h[LINKS][L.AWAITS] ~= '' and graphs.is_under_way(t, h[LINKS][L.AWAITS])
+        local awaited = h[STATE] == WAITING and h[LINKS][L.AWAITS] or ''
+        return awaited ~= '' and (graphs.is_under_way(t, awaited) or has_todo(t, awaited))
     end
 
     -- Looks at a page of a graph's nodes, in a circle that begins where the last live one was. True: nothing in it is alive, and
@@ -446,5 +453,5 @@ do
             graphs.drop(t, id, 'all')
         end
     end
-    graphs.open_nodes = open_nodes
+    graphs.open_nodes, graphs.has_todo = open_nodes, has_todo
 end
