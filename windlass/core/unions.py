@@ -10,7 +10,7 @@ import types
 from collections.abc import Callable
 from functools import reduce
 from operator import or_
-from typing import Any, Union, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgspec
 
@@ -32,7 +32,7 @@ def readable(hint: Any, dec_hook: DecHook) -> Any:
     origin, args = get_origin(hint), get_args(hint)
     if origin is Union or origin is types.UnionType:
         return hint if _is_plain(hint) else _either(hint, args, dec_hook)
-    if not isinstance(origin, type):
+    if origin is not Annotated and not isinstance(origin, type):
         return hint
     read = tuple(readable(arg, dec_hook) for arg in args)
     generic: Any = origin
