@@ -14,7 +14,7 @@ import msgspec
 from windlass.core.codec import decode_any
 from windlass.core.graph import GraphInfo
 from windlass.core.job import ErrorInfo, Job, State
-from windlass.core.links import Links, On, Shape
+from windlass.core.links import Inject, Links, On, Shape
 from windlass.values import decode
 
 MOST_DRAWN = 400
@@ -162,6 +162,8 @@ def _collapse(members: Sequence[Job]) -> tuple[list[Job], list[dict[int, str]]]:
             proper.add(job.id)
         given: dict[int, str] = {}
         for edge in links.ins:
+            if links.shape is Shape.ONE and len(links.ins) > 1 and edge.inject is Inject.NONE:
+                continue  # it only says when
             condition = CONDITIONS[edge.on] if links.aftermath and edge.source in proper else ""
             for source, label in through.get(edge.source, {}).items():
                 given[source] = condition or label

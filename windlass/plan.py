@@ -150,7 +150,7 @@ class Planner:
         if len(edges) + len(late) > WIDTH:
             late = [Edge(self._gather(late), inject=Inject.NONE)] if late else []
         end = self._join(self._narrow(edges, WIDTH - len(late)) + late, shape, spare, self.id)
-        return self._callbacks(work, end, outline), end
+        return self._callbacks(work, end, outline, None), end
 
     # -- works
 
@@ -169,7 +169,7 @@ class Planner:
             if tail.shape is Shape.CALL and work.kind != "call":
                 # The last job of a chain is skipped when an earlier one fails; a join behind it fails with it.
                 tail = self._join([Edge(tail)], Shape.ONE)
-            outline = self._callbacks(work, tail, outline)
+            outline = self._callbacks(work, tail, outline, feed)
         return tail, outline
 
     def _bare(self, work: Work[Any], feed: Feed | None) -> tuple[Node, Part]:
@@ -244,10 +244,7 @@ class Planner:
 
     def _group(self, work: Group[Any], feed: Feed | None) -> tuple[Node, Part]:
         edges, outline = self._members(work, feed)
-        if not edges and feed is not None:
-            # Nothing to wait for but its turn.
-            edges = [Edge(feed.source, feed.on, Inject.NONE)]
-        tail = self._join(self._narrow(edges, WIDTH), Shape.MANY, spare_of(work))
+        tail = self._join(self._in_turn(edges, feed), Shape.MANY, spare_of(work))
         outline.tail = tail.number
         return tail, outline
 
@@ -286,9 +283,7 @@ class Planner:
                 )
             # The parent may be over before all of them are; the workflow is not.
             self._late += [Edge(edge.source, On.DONE, Inject.NONE) for edge in edges]
-        if not edges and feed is not None:
-            edges = [Edge(feed.source, feed.on, Inject.NONE)]
-        needs = self._join(self._narrow(edges, WIDTH), Shape.MANY)
+        needs = self._join(self._in_turn(edges, feed), Shape.MANY)
         self._trail.append(("the parent of the flow", 0))
         tail, part = self.place(work.parent, Feed(needs, inject=Inject.ASIDE))
         self._trail.pop()
@@ -296,39 +291,39 @@ class Planner:
         outline.tail = tail.number
         return tail, outline
 
-    def _callbacks(self, work: Work[Any], tail: Node, outline: Part) -> Part:
+    def _callbacks(self, work: Work[Any], tail: Node, outline: Part, feed: Feed | None) -> Part:
         """What hangs at the end of a work. It is no part of what the work comes to, so never a reason to wait."""
         extras = work.extras
         if not work.has_callbacks:
             return outline
-        kinds = (
-            ("then", extras.then, On.SUCCESS, Inject.RESULT),
-            ("on_error", extras.on_error, On.FAILURE, Inject.RESULT),
-            ("on_end", extras.on_end, On.DONE, Inject.NONE),
-        )
-        if sum(len(handlers) for _, handlers, _, _ in kinds) > MOST_CALLBACKS:
+        if len(extras.then) + len(extras.on_error) + len(extras.on_end) > MOST_CALLBACKS:
             raise ConfigError(f"{self.where() or 'the workflow'}: more than {MOST_CALLBACKS} callbacks of one work")
         whole = Outline("work", tail=tail.number)
         whole.add(outline)
         before, self._aftermath = self._aftermath, True
-        for kind, handlers, on, inject in kinds:
-            for handler in handlers:
-                self._trail.append((f"a callback by {kind}()", 0))
-                part = Outline(kind)
-                part.add(self._handler(handler, Feed(tail, on, inject)))
-                self._trail.pop()
-                whole.add(part)
+        failed = Feed(tail, On.FAILURE)
+        if extras.on_error and feed is not None and work.kind != "call":
+            # A work that never began did not fail: what came before it did, and the join behind it only followed.
+            failed = Feed(self._join([Edge(tail, On.FAILURE), Edge(feed.source, feed.on, Inject.NONE)], Shape.ONE))
+        for handler in extras.then:
+            whole.add(self._handler("then", handler, Feed(tail)))
+        for handler in extras.on_error:
+            whole.add(self._handler("on_error", handler, failed))
+        for handler in extras.on_end:
+            whole.add(self._handler("on_end", handler, Feed(tail, On.DONE, Inject.NONE)))
         self._aftermath = before
         return whole
 
-    def _handler(self, handler: Work[Any], feed: Feed) -> Part:
-        if handler.kind != "call":
+    def _handler(self, kind: str, handler: Work[Any], feed: Feed) -> Outline:
+        self._trail.append((f"a callback by {kind}()", 0))
+        if handler.kind != "call" and feed.on is not On.SUCCESS:
             # One edge for the condition; whatever the handler begins with follows from there.
-            start = self._join([Edge(*feed)], Shape.ONE)
-            feed = Feed(start, inject=feed.inject)
+            feed = Feed(self._join([Edge(*feed)], Shape.ONE), inject=feed.inject)
         late, self._late = self._late, []  # the end does not wait for callbacks
-        _, outline = self.place(handler, feed)
+        outline = Outline(kind)
+        outline.add(self.place(handler, feed)[1])
         self._late = late
+        self._trail.pop()
         return outline
 
     # -- joins
@@ -339,6 +334,15 @@ class Planner:
         for source, on, inject, hasty in edges:
             connect(source, node, on, inject, hasty)
         return node
+
+    def _in_turn(self, edges: list[Edge], feed: Feed | None) -> list[Edge]:
+        """The edges of a list, and where all of its items may fail, or there are none, one from what comes before.
+
+        If that fails, nothing of the list ever began, and a list of failures would be taken for its value.
+        """
+        if feed is None or any(edge.on is On.SUCCESS for edge in edges):
+            return self._narrow(edges, WIDTH)
+        return [*self._narrow(edges, WIDTH - 1), Edge(feed.source, feed.on, Inject.NONE)]
 
     def _narrow(self, edges: list[Edge], width: int) -> list[Edge]:
         """The same list by at most ``width`` edges: what is too much goes through joins, put into one list again."""
