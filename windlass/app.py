@@ -45,7 +45,7 @@ from windlass.portal import portal
 from windlass.queue import Handler, Queue
 from windlass.settings import AppOptions, WorkerOptions, parse_settings
 from windlass.store import make_store
-from windlass.store.base import Answer, Direct, QueueInfo, Store, WorkerInfo
+from windlass.store.base import Accept, Answer, Direct, QueueInfo, Store, WorkerInfo
 from windlass.store.forks import lineage
 from windlass.sync import SyncApp
 from windlass.task import AsyncTask, SyncTask, Task, TaskDecorator
@@ -193,11 +193,20 @@ class Windlass:
         return Workflow(self, plan.graph.id, read)
 
     async def _insert_graph(self, plan: Plan, mine: list[Draft], drafts: list[Draft]) -> list[Answer]:
-        if [draft.id for draft in drafts] != [draft.id for draft in mine]:
-            raise ConfigError("enqueue middleware may change the calls of a workflow, not leave out or add any")
+        check_same_calls(mine, drafts)
         client = self._open_client() or await self.client()
         answer = await send_graph(client.store, plan)
         return [Answer(answer.status, answer.reason)] * max(len(drafts), 1)
+
+    async def show_plan(self, plan: Plan) -> None:
+        """Let enqueue middleware see the calls of a workflow that a running job becomes; its worker will send them."""
+        mine = plan.drafts
+
+        async def accept(drafts: list[Draft]) -> list[Answer]:
+            check_same_calls(mine, drafts)
+            return [Answer(Accept.ACCEPTED)] * max(len(drafts), 1)
+
+        raise_refusal(plan.graph.id, await around_enqueue(self._enqueue_layers, accept)(mine))
 
     async def submit(self, drafts: list[Draft]) -> list[Handle[Any]]:
         """The one way of a call to the store."""
@@ -396,3 +405,8 @@ class Windlass:
 
     def __repr__(self) -> str:
         return f"<app {self.name}>"
+
+
+def check_same_calls(made: list[Draft], drafts: list[Draft]) -> None:
+    if [draft.id for draft in drafts] != [draft.id for draft in made]:
+        raise ConfigError("enqueue middleware may change the calls of a workflow, not leave out or add any")

@@ -19,6 +19,7 @@ from windlass.values import decode
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
+    from windlass.plan import Plan
     from windlass.work import Work
     from windlass.workflow import Workflow
 
@@ -154,27 +155,41 @@ class Current:
         Does not return. Write ``return await current().replace(work)`` in a coroutine, and the same without ``await``
         in a plain function.
         """
-        raise HandOver(self._hand_over(work, replaced=True))
+        return self._hand_over(work, replaced=True)
 
     def wait_for(self, *works: Work[Any]) -> Any:
         """Wait for a workflow without taking a slot meanwhile. Several works are a group.
 
         The run ends here. When the work is over the job runs again from its start, with ``results``; what is called
-        then answers them at once. If the work fails, so does the job, without running again.
+        then answers them at once. If the work fails, so does the job, without running again. Without ``await`` in a
+        plain function, as ``replace``.
         """
         if self.claim.awaits:
-            return _answer(self.results) if asyncio._get_running_loop() is not None else self.results
+            return _answer(self.results) if self._is_awaiting() else self.results
         if not works:
             raise ConfigError("wait_for() got nothing to wait for")
         from windlass.work import group
 
-        raise HandOver(self._hand_over(works[0] if len(works) == 1 else group(*works), replaced=False))
+        return self._hand_over(works[0] if len(works) == 1 else group(*works), replaced=False)
 
-    def _hand_over(self, work: Work[Any], *, replaced: bool) -> Adopting:
+    def _hand_over(self, work: Work[Any], *, replaced: bool) -> Any:
         from windlass.plan import make_plan
 
         plan = make_plan(self._app, work, parent=self.id, replaced=replaced)
-        return Adopting(plan.graph, plan.nodes, replaced)
+        if self._is_awaiting():
+            return self._leave(plan, replaced)
+        self._app.sync.show_plan(plan)
+        raise HandOver(Adopting(plan.graph, plan.nodes, replaced))
+
+    async def _leave(self, plan: Plan, replaced: bool) -> None:
+        await self._app.show_plan(plan)
+        raise HandOver(Adopting(plan.graph, plan.nodes, replaced))
+
+    def _is_awaiting(self) -> bool:
+        """Whether this is called by a coroutine, which can await the answer; a plain function may run on a loop too."""
+        task = self._app.tasks.get(self.task)
+        function = task.fn if task else self._app.handlers.get(self.queue)
+        return asyncio._get_running_loop() is not None and asyncio.iscoroutinefunction(function)
 
 
 async def _answer(value: Any) -> Any:

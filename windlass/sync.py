@@ -14,7 +14,7 @@ from windlass.core.job import NewJob, State
 from windlass.core.options import CallOptions
 from windlass.errors import StoreUnavailable
 from windlass.handle import SyncHandle
-from windlass.plan import make_plan
+from windlass.plan import Plan, make_plan
 from windlass.store.base import Answer, Direct
 from windlass.work import Work
 from windlass.workflow import SyncWorkflow, WorkflowPage
@@ -70,6 +70,10 @@ class SyncApp:
         # Planned on the caller's own thread: a large one would hold up everyone else on the portal's loop.
         plan, read = make_plan(self._app, work), work.reader()
         return self._app.portal.call(lambda: self._app.submit_plan(plan, read)).sync
+
+    def show_plan(self, plan: Plan) -> None:
+        if self._app._enqueue_layers:
+            self._app.portal.call(lambda: self._app.show_plan(plan))
 
     def add(self, task: str, args: Mapping[str, Any] | None = None, **options: Unpack[CallOptions]) -> SyncHandle[Any]:
         """Call a task by name, in the queue ``queue=`` names."""

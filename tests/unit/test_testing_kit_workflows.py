@@ -50,6 +50,11 @@ async def grows(n: int) -> Any:
     return await current().replace(group(add.s(i, n) for i in range(n)))
 
 
+@app.task
+def grows_plainly(n: int) -> Any:
+    return current().replace(add.s(n, 1))
+
+
 @app.task(runs_in="process")
 def waits(n: int) -> Any:
     return [*current().wait_for(*(add.s(i, n) for i in range(n))), "end"]
@@ -108,6 +113,13 @@ def test_sync_tests_run_workflows_too() -> None:
         handle = chord([add.s(1, 1), add.s(2, 2)], total.s()).delay()
         h.drain_sync()
         assert handle.get(timeout=5) == 6
+
+
+def test_plain_functions_grow_where_they_block_the_loop() -> None:
+    with Harness(app, inline=True) as h:
+        handle = chain(grows_plainly.s(2), waits.s()).delay()
+        h.drain_sync()
+        assert handle.get(timeout=5) == [3, 4, 5, "end"]
 
 
 async def test_a_job_may_wait_for_a_workflow_it_submits() -> None:

@@ -12,9 +12,11 @@ import pytest
 from tests.worker.graphs import Tasks, value_of
 from tests.worker.helpers import eventually, within
 from windlass import JobCancelled, JobFailed, State, Windlass, chain, chord, flow, group
+from windlass.call import Draft
 from windlass.context import Current, HandOver
 from windlass.errors import StoreUnavailable
-from windlass.store.base import Accept, GraphAnswer, SweepReply
+from windlass.middleware import Submit
+from windlass.store.base import Accept, Answer, GraphAnswer, SweepReply
 from windlass.testing.failing import Faults
 from windlass.worker.service import Worker
 
@@ -148,6 +150,42 @@ async def test_middleware_sees_no_error(graph_app: Windlass, t: Tasks) -> None:
             seen.clear()
             assert await within(await getattr(t, f"replaced_{place}").enqueue(1)) == 4
             assert seen == ["went on", "2", "4"], place
+
+
+async def test_enqueue_middleware_sees_what_a_job_becomes(graph_app: Windlass, t: Tasks) -> None:
+    seen: list[str] = []
+
+    @graph_app.around_enqueue
+    async def mark(drafts: list[Draft], submit: Submit) -> list[Answer]:
+        for draft in drafts:
+            draft.headers = {**draft.headers, "tenant": "acme"}
+        answers = await submit(drafts)
+        seen.extend(
+            f"{draft.task.rpartition('.')[2]} {answer.status}" for draft, answer in zip(drafts, answers, strict=True)
+        )
+        return answers
+
+    async with graph_app.worker(concurrency=5):
+        for place in ("on_loop", "in_thread"):
+            seen.clear()
+            handle = await getattr(t, f"replaced_{place}").enqueue(1)
+            assert await within(handle) == 4
+            assert seen == [f"replaced_{place} accepted", "add accepted", "double accepted"]
+            members = await graph_app.workflow((await handle.record()).awaits).jobs()
+            assert [job.headers["tenant"] for job in members] == ["acme", "acme"]
+
+
+async def test_enqueue_middleware_may_refuse_what_a_job_becomes(graph_app: Windlass, t: Tasks) -> None:
+    @graph_app.around_enqueue
+    async def refuse(drafts: list[Draft], submit: Submit) -> list[Answer]:
+        if len(drafts) > 1:
+            raise ValueError("not today")
+        return await submit(drafts)
+
+    async with graph_app.worker(concurrency=5):
+        for place in ("on_loop", "in_thread"):
+            with pytest.raises(JobFailed, match="not today"):
+                await within(await getattr(t, f"replaced_{place}").enqueue(1))
 
 
 # -- when staging does not go well
