@@ -10,7 +10,7 @@ from windlass.core.job import ErrorInfo
 
 MAX_MESSAGE = 4_000
 MAX_TRACEBACK = 16_000
-_OWN = "/windlass/worker/"
+_OWN = ("/windlass/worker/", "/windlass/celery/")
 
 
 def describe(exc: BaseException) -> ErrorInfo:
@@ -37,9 +37,9 @@ def fingerprint(kind: str, trace: TracebackType | None) -> str:
 
 
 def _users_part(trace: TracebackType | None) -> TracebackType | None:
-    """The traceback without the worker's own frames at its start."""
+    """The traceback without the frames of the worker, and of the Celery layer on it, at its start."""
     part = trace
-    while part is not None and _OWN in part.tb_frame.f_code.co_filename:
+    while part is not None and any(own in part.tb_frame.f_code.co_filename for own in _OWN):
         part = part.tb_next
     return part or trace
 

@@ -1,0 +1,460 @@
+"""The Celery app: settings, tasks, and the Windlass app behind them, which is made at the first use.
+
+Until then settings may come from anywhere and in any order, as in Celery. ``app.windlass`` is that app, with all that
+Windlass can do and Celery cannot.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import logging
+import os
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from windlass import Keep, Windlass
+from windlass import Task as WindlassTask
+from windlass.celery import _state, canvas, compile, conf, signals
+from windlass.celery import result as results
+from windlass.celery.exceptions import AlreadyRegistered, ImproperlyConfigured, NotRegistered
+from windlass.celery.request import node_name
+from windlass.celery.signals import Signal
+from windlass.celery.task import Task, make_task
+from windlass.celery.values import pack
+
+log = logging.getLogger("celery")
+
+NO_SCHEDULES = "schedules do not run yet: the %d entries of beat_schedule are checked and kept, and none will fire"
+
+_NOT_HERE = {
+    "amqp": "there is no broker",
+    "backend": "results are in the store: use app.AsyncResult(id)",
+    "connection": "there is no broker",
+    "connection_for_read": "there is no broker",
+    "connection_for_write": "there is no broker",
+    "events": "use app.windlass.events()",
+    "loader": "name modules in include=",
+    "log": "use the standard logging module",
+    "pool": "there is no broker",
+    "producer_pool": "there is no broker",
+    "start": "run `windlass celery -A module worker`",
+    "worker_main": "run `windlass celery -A module worker`",
+    "Worker": "run `windlass celery -A module worker`, or app.windlass.worker() inside a program",
+    "Beat": "schedules do not run yet",
+    "setup_security": "messages are not signed; protect the store",
+    "add_defaults": "use app.conf.update()",
+    "steps": "a worker's parts are its own",
+    "user_options": "the command line is Windlass's own",
+}
+
+
+class TaskRegistry(dict[str, Task]):
+    """An app's tasks by name."""
+
+    def __missing__(self, name: str) -> Task:
+        raise NotRegistered(name)
+
+    def unregister(self, name: Any) -> None:
+        del self[getattr(name, "name", name)]
+
+
+class Control:
+    """``app.control``: what works without asking workers."""
+
+    def __init__(self, app: Celery) -> None:
+        self.app = app
+
+    def revoke(
+        self, task_id: Any, destination: Any = None, terminate: bool = False, signal: Any = None, **_: Any
+    ) -> None:
+        for id in [task_id] if isinstance(task_id, str) else task_id:
+            self.app.AsyncResult(str(id)).revoke(terminate=terminate)
+
+    def terminate(self, task_id: Any, **_: Any) -> None:
+        self.revoke(task_id, terminate=True)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(
+            f"app.control.{name} has no counterpart: see `windlass workers`, `windlass jobs` and `windlass tail`"
+        )
+
+
+class Celery:
+    """``Celery("proj", broker="redis://...")``. The name is also the name of the jobs' place in the store."""
+
+    def __init__(
+        self, main: str | None = None, loader: Any = None, backend: str | None = None, amqp: Any = None,
+        events: Any = None, log: Any = None, control: Any = None, set_as_current: bool = True, tasks: Any = None,
+        broker: str | None = None, include: Any = None, changes: Mapping[str, Any] | None = None,
+        config_source: Any = None, fixups: Any = None, task_cls: Any = None, autofinalize: bool = True,
+        namespace: str | None = None, strict_typing: bool = True, **settings: Any,
+    ) -> None:  # fmt: skip
+        for name, value in {"loader": loader, "amqp": amqp, "events": events, "log": log, "control": control}.items():
+            if value is not None:
+                raise ImproperlyConfigured(f"Celery({name}=...) has no counterpart: a worker's parts are its own")
+        self.main = main
+        self.conf = conf.Settings()
+        self.Task: type[Task] = task_cls or Task
+        self.strict_typing = strict_typing
+        self.control = Control(self)
+        self.on_configure = Signal("app.on_configure")
+        self.on_after_configure = Signal("app.on_after_configure")
+        self.on_after_finalize = Signal("app.on_after_finalize")
+        self.on_after_fork = Signal("app.on_after_fork")
+        self._tasks = TaskRegistry()
+        self._windlass: Windlass | None = None
+        self._lock = threading.RLock()
+        self._discover: list[tuple[Any, str | None]] = []
+        self._sources: list[tuple[Any, str]] = []
+        self._finalized = self._configured = False
+        given = {"broker_url": broker, "result_backend": backend, "include": include, **(changes or {}), **settings}
+        self.conf.update({name: value for name, value in given.items() if value is not None})
+        if config_source is not None:
+            self.config_from_object(config_source, namespace=namespace)
+        _declare_builtin(self)
+        _state.add_app(self, set_as_current)
+
+    # -- settings
+
+    def config_from_object(
+        self, obj: Any, silent: bool = False, force: bool = False, namespace: str | None = None
+    ) -> None:
+        """Settings of a module, a class or a mapping; a name "module:attribute" is read when it is needed."""
+        self._sources.append((obj, namespace or ""))
+        self.conf.read_later(lambda: self._read_sources(silent))
+        if force:
+            _ = self.conf.broker_url
+
+    def _read_sources(self, silent: bool) -> None:
+        sources, self._sources = self._sources, []
+        for obj, namespace in reversed(sources):  # the last one wins, and what was set by hand before any
+            try:
+                found = _load(obj) if isinstance(obj, str) else obj
+            except ImportError:
+                if silent:
+                    continue
+                raise
+            self.conf.add_defaults(conf.from_object(found, namespace))
+
+    def config_from_envvar(self, variable_name: str, silent: bool = False, force: bool = False) -> None:
+        name = os.environ.get(variable_name)
+        if name:
+            self.config_from_object(name, silent=silent, force=force)
+        elif not silent:
+            raise ImproperlyConfigured(f"${variable_name} is not set; it names the module with the settings")
+
+    @property
+    def timezone(self) -> Any:
+        zone = self.conf.timezone
+        return ZoneInfo(zone) if isinstance(zone, str) else zone or UTC
+
+    def now(self) -> datetime:
+        return datetime.now(self.timezone)
+
+    def instant(self, value: Any) -> datetime:
+        """A time with its zone. A naive one is UTC, or the app's own time where ``enable_utc`` is off, as in Celery."""
+        if isinstance(value, str):
+            value = datetime.fromisoformat(value)
+        if not isinstance(value, datetime):
+            raise TypeError(f"{value!r} is no datetime")
+        zone = UTC if self.conf.enable_utc else self.timezone
+        return value if value.tzinfo is not None else value.replace(tzinfo=zone)
+
+    # -- tasks
+
+    def task(self, *args: Any, **options: Any) -> Any:
+        """``@app.task`` or ``@app.task(bind=True, max_retries=5, ...)``."""
+        if len(args) > 1 or (args and not callable(args[0])):
+            raise TypeError("@app.task takes options by name")
+        if args:
+            return self._task(args[0], options)
+        return lambda fun: self._task(fun, options)
+
+    def _task(self, fun: Callable[..., Any], options: Mapping[str, Any]) -> Task:
+        if isinstance(fun, Task):
+            raise ImproperlyConfigured(f"{fun!r} is a task already")
+        name = options.get("name") or self.gen_task_name(fun.__name__, fun.__module__)
+        known = self._tasks.get(name)
+        if known is not None:
+            before = known.__wrapped__
+            if (getattr(before, "__module__", ""), getattr(before, "__qualname__", "")) == (
+                fun.__module__,
+                fun.__qualname__,
+            ):
+                return known
+            raise AlreadyRegistered(
+                f"two functions want the task name {name!r}: {before!r} and {fun!r}; give one name="
+            )
+        return self.register_task(make_task(self, fun, options))
+
+    def register_task(self, task: Any, **options: Any) -> Task:
+        """Declare an instance of a task class, or the class itself."""
+        made: Task = task() if isinstance(task, type) else task
+        if not made.name:
+            made.name = self.gen_task_name(type(made).__name__, type(made).__module__)
+        for name, value in options.items():
+            setattr(made, name, value)
+        made.typing = self.strict_typing if made.typing is None else made.typing
+        made.attach(self)
+        with self._lock:
+            self._tasks[made.name] = made
+            if self._windlass is not None:
+                self._declare(self._windlass, made)
+        return made
+
+    def gen_task_name(self, name: str, module: str) -> str:
+        if module == "__main__":
+            file = getattr(sys.modules.get("__main__"), "__file__", None) or "main"
+            module = self.main or os.path.splitext(os.path.basename(file))[0]
+        return f"{module}.{name}"
+
+    @property
+    def tasks(self) -> TaskRegistry:
+        if not self._finalized:
+            self.finalize()
+        return self._tasks
+
+    def finalize(self, auto: bool = False) -> None:
+        """Declare what is shared. Happens by itself."""
+        with self._lock:
+            if not self._finalized:
+                self._finalized = True
+                _state.declare_shared(self)
+                self.on_after_finalize.send(sender=self)
+
+    def autodiscover_tasks(self, packages: Any = None, related_name: str | None = "tasks", force: bool = False) -> None:
+        """Import ``package.tasks`` of each package when the app is used. Without packages: those of Django."""
+        self._discover.append((packages, related_name))
+        if force:
+            self.import_default_modules()
+        elif self._windlass is not None:
+            self._windlass.include.extend(self._found())
+
+    def import_default_modules(self) -> None:
+        """Import the modules that declare tasks: ``include``, ``imports`` and what is discovered."""
+        for module in dict.fromkeys([*self.conf.include, *self.conf.imports, *self._found()]):
+            importlib.import_module(module)
+
+    def _found(self) -> list[str]:
+        found: list[str] = []
+        for packages, related in self._discover:
+            names = packages() if callable(packages) else packages if packages is not None else _django_apps()
+            for package in [names] if isinstance(names, str) else names:
+                module = f"{package}.{related}" if related else package
+                if importlib.util.find_spec(package) is not None and importlib.util.find_spec(module) is not None:
+                    found.append(module)
+        return found
+
+    # -- the app behind it
+
+    @property
+    def windlass(self) -> Windlass:
+        """The Windlass app that keeps and runs the jobs."""
+        if self._windlass is None:
+            with self._lock:
+                if self._windlass is None:
+                    self._windlass = self._make_windlass()
+        return self._windlass
+
+    def _make_windlass(self) -> Windlass:
+        self._configure()
+        settings = self.conf
+        name = re.sub(r"[^A-Za-z0-9_.:/@-]", "-", self.main or "celery").lstrip(".:/@-") or "celery"
+        modules = list(dict.fromkeys([*settings.include, *settings.imports, *self._found()]))
+        expires = settings.result_expires
+        done = Keep(count=None if settings.is_set("result_expires") else 100_000, age=expires or None)
+        zone = settings.timezone if isinstance(settings.timezone, str) else "UTC"
+        made = Windlass(
+            name, settings.broker_url, include=modules, tz=zone,
+            keep=Keep(count=done.count, age=done.age, failed=Keep(count=100_000, age="30d")),
+        )  # fmt: skip
+        self.finalize()
+        settings.fix()
+        made.task(name="celery.saved_group", queue=settings.task_default_queue)(_saved_group)
+        for task in self._tasks.values():
+            self._declare(made, task)
+        made.on_start(self._on_start)
+        made.on_stop(self._on_stop)
+        return made
+
+    def _configure(self) -> None:
+        if not self._configured:
+            self._configured = True
+            self.on_configure.send(sender=self)
+            _ = self.conf.broker_url
+            self.on_after_configure.send(sender=self, source=self.conf)
+
+    @staticmethod
+    def _declare(made: Windlass, task: Task) -> None:
+        made.add_task(task.function_for_windlass(), task.options_for_windlass())
+
+    def declared(self, name: str) -> WindlassTask[Any, Any]:
+        """A task as Windlass knows it."""
+        return self.windlass.tasks[name]
+
+    def _on_start(self, state: SimpleNamespace) -> None:
+        worker = SimpleNamespace(hostname=node_name(), app=self)
+        signals.worker_init.send(sender=worker)
+        signals.worker_process_init.send(sender=worker)
+        if self.conf.beat_schedule:
+            log.warning(NO_SCHEDULES, len(self.conf.beat_schedule))
+        signals.worker_ready.send(sender=worker)
+
+    def _on_stop(self, state: SimpleNamespace) -> None:
+        worker = SimpleNamespace(hostname=node_name(), app=self)
+        signals.worker_process_shutdown.send(sender=worker, pid=os.getpid(), exitcode=0)
+        signals.worker_shutdown.send(sender=worker)
+
+    # -- calling
+
+    def send(self, name: str, args: Any, kwargs: Any, options: dict[str, Any]) -> Any:
+        """One call. ``link`` and the like are among the options."""
+        sig = canvas.Signature(name, args, kwargs, options, app=self)
+        return compile.submit(self, sig)
+
+    def send_task(
+        self, name: str, args: Any = None, kwargs: Any = None, countdown: float | None = None, eta: Any = None,
+        task_id: str | None = None, producer: Any = None, connection: Any = None, router: Any = None,
+        result_cls: Any = None, expires: Any = None, publisher: Any = None, link: Any = None, link_error: Any = None,
+        **options: Any,
+    ) -> Any:  # fmt: skip
+        """Call a task by name, also one of another program."""
+        given = {"countdown": countdown, "eta": eta, "task_id": task_id, "expires": expires, "link": link,
+                 "link_error": link_error, **options}  # fmt: skip
+        return self.send(name, args, kwargs, {key: value for key, value in given.items() if value is not None})
+
+    def signature(self, *args: Any, **kwargs: Any) -> canvas.Signature:
+        return canvas.signature(*args, app=self, **kwargs)
+
+    subtask = signature
+
+    def AsyncResult(self, id: str, **options: Any) -> results.AsyncResult:
+        return results.AsyncResult(id, app=self, **options)
+
+    def GroupResult(self, id: str | None = None, members: Any = (), **options: Any) -> results.GroupResult:
+        return results.GroupResult(id, options.pop("results", members), app=self, **options)
+
+    def ResultSet(self, members: Any = (), **options: Any) -> results.ResultSet:
+        return results.ResultSet(options.pop("results", members), app=self, **options)
+
+    # -- groups that were saved
+
+    def save_group(self, result: results.GroupResult) -> None:
+        """As the arguments of a job that does nothing: its record is what is kept, for as long as results are."""
+        call = self.declared("celery.saved_group").options(id=f"{result.id}.saved")
+        call.delay(pack(result.as_tuple()))
+
+    def restore_group(self, id: str) -> results.GroupResult | None:
+        info = self.windlass.sync.job(f"{id}.saved").info()
+        return results.result_from_tuple(info.args["group"], self) if info is not None else None
+
+    def delete_group(self, id: str) -> None:
+        self.windlass.sync.job(f"{id}.saved").forget()
+
+    # -- schedules
+
+    def add_periodic_task(
+        self, schedule: Any, sig: Any, args: Any = (), kwargs: Any = None, name: str | None = None, **options: Any
+    ) -> str:
+        """An entry of ``beat_schedule``."""
+        found = canvas.maybe_signature(sig, self)
+        key = name or repr(found)
+        self.conf.beat_schedule[key] = {
+            "task": found.task, "schedule": schedule, "args": (*found.args, *args),
+            "kwargs": {**found.kwargs, **(kwargs or {})}, "options": {**found.options, **options},
+        }  # fmt: skip
+        return key
+
+    # -- the rest
+
+    @property
+    def current_task(self) -> Any:
+        frame = _state.current_frame()
+        return frame.task if frame is not None else None
+
+    @property
+    def configured(self) -> bool:
+        return self._configured
+
+    def set_current(self) -> None:
+        _state.set_current(self)
+
+    set_default = set_current
+
+    def worker_queues(self) -> list[str]:
+        """The queues of a worker that is told none: ``task_queues``, or the default one alone, as in Celery."""
+        return list(self.conf.task_queues) or [self.conf.task_default_queue]
+
+    def close(self) -> None:
+        """Close the connection to the store."""
+        if self._windlass is not None:
+            self._windlass.sync.close()
+
+    def __enter__(self) -> Celery:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _NOT_HERE:
+            raise AttributeError(f"app.{name} has no counterpart: {_NOT_HERE[name]}")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __repr__(self) -> str:
+        return f"<Celery {self.main or '__main__'}>"
+
+
+def shared_task(*args: Any, **options: Any) -> Any:
+    """A task of whichever app is there: for code that does not know the app it will be part of."""
+
+    def share(fun: Callable[..., Any]) -> Any:
+        _state.add_shared(lambda app: app.task(**options)(fun))
+        wanted = options.get("name")
+        return _state.Proxy(
+            lambda: (app := _state.get_current_app()).tasks[wanted or app.gen_task_name(fun.__name__, fun.__module__)]
+        )
+
+    return share(args[0]) if len(args) == 1 and callable(args[0]) else share
+
+
+def _load(name: str) -> Any:
+    module, _, attribute = name.partition(":")
+    if not attribute and "." in module and importlib.util.find_spec(module.partition(".")[0]) is not None:
+        try:
+            return importlib.import_module(module)
+        except ModuleNotFoundError:
+            module, _, attribute = module.rpartition(".")
+    found = importlib.import_module(module)
+    return getattr(found, attribute) if attribute else found
+
+
+def _django_apps() -> list[str]:
+    if "DJANGO_SETTINGS_MODULE" not in os.environ:
+        return []
+    registry = importlib.import_module("django.apps").apps
+    return [config.name for config in registry.get_app_configs()]
+
+
+def _saved_group(group: Any) -> None:
+    """A group's ids are kept as this job's arguments; running it has nothing to do."""
+
+
+def _declare_builtin(app: Celery) -> None:
+    def each(task: Any, it: Iterable[Any]) -> list[Any]:
+        call = canvas.maybe_signature(task, app)
+        return [call(item) for item in it]
+
+    def each_starred(task: Any, it: Iterable[Any]) -> list[Any]:
+        call = canvas.maybe_signature(task, app)
+        return [call(*item) for item in it]
+
+    app.task(name="celery.map")(each)
+    app.task(name="celery.starmap")(each_starred)

@@ -1,0 +1,662 @@
+"""Signatures and what they are put together to: chain, group, chord, chunks, map. Values in Celery's shape.
+
+A signature is a dict, so that it can be an argument of a task and come out at the other end as one. Nothing here
+talks to the store: ``compile`` makes a Windlass work of it, ``eager`` runs it in place.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from windlass.celery import _state
+from windlass.celery.exceptions import ImproperlyConfigured
+
+if TYPE_CHECKING:
+    from windlass.celery.app import Celery
+    from windlass.celery.result import ResultBase
+    from windlass.celery.task import Task
+
+__all__ = [
+    "Signature", "abstract_chain", "chain", "chord", "chunks", "group", "maybe_signature", "signature", "subtask",
+    "xmap", "xstarmap",
+]  # fmt: skip
+
+
+class Signature(dict[str, Any]):
+    """A call that has not been made: a task's name, arguments and options. Keys are Celery's."""
+
+    TYPES: ClassVar[dict[str, type[Signature]]] = {}
+    kind: ClassVar[str | None] = None
+    _app: Celery | None = None
+
+    def __init_subclass__(cls) -> None:
+        if cls.kind:
+            cls.TYPES[cls.kind] = cls
+
+    def __init__(
+        self, task: Any = None, args: Any = None, kwargs: Any = None, options: Any = None, type: Any = None,
+        subtask_type: str | None = None, immutable: bool = False, app: Celery | None = None, **more: Any,
+    ) -> None:  # fmt: skip
+        if isinstance(task, Mapping):
+            super().__init__(task)
+        else:
+            name = task if isinstance(task, str) or task is None else task.name
+            super().__init__(
+                task=name, args=tuple(args or ()), kwargs=dict(kwargs or {}), options={**(options or {}), **more},
+                subtask_type=subtask_type, immutable=immutable,
+            )  # fmt: skip
+        self._app = app
+
+    @classmethod
+    def from_dict(cls, d: Mapping[str, Any], app: Celery | None = None) -> Signature:
+        """A signature out of the plain dict it was sent as."""
+        kind = cls.TYPES.get(d.get("subtask_type") or "")
+        return kind._read(d, app) if kind is not None else Signature(_filled(d), app=app)
+
+    @classmethod
+    def _read(cls, d: Mapping[str, Any], app: Celery | None) -> Signature:
+        raise NotImplementedError
+
+    # -- its parts
+
+    @property
+    def task(self) -> str:
+        return str(self["task"])
+
+    @property
+    def name(self) -> str:
+        return str(self["task"])
+
+    @property
+    def args(self) -> Any:
+        return self["args"]
+
+    @property
+    def kwargs(self) -> dict[str, Any]:
+        kwargs: dict[str, Any] = self["kwargs"]
+        return kwargs
+
+    @property
+    def options(self) -> dict[str, Any]:
+        options: dict[str, Any] = self["options"]
+        return options
+
+    @property
+    def immutable(self) -> bool:
+        return bool(self.get("immutable"))
+
+    @immutable.setter
+    def immutable(self, value: bool) -> None:
+        self["immutable"] = value
+
+    @property
+    def subtask_type(self) -> str | None:
+        return self.get("subtask_type")
+
+    @property
+    def id(self) -> str | None:
+        return self.options.get("task_id")
+
+    @property
+    def app(self) -> Celery:
+        return _state.app_or_default(self._app)
+
+    @property
+    def type(self) -> Task:
+        """The task itself."""
+        return self.app.tasks[self.task]
+
+    @property
+    def is_empty(self) -> bool:
+        return False
+
+    @property
+    def members(self) -> list[Signature]:
+        """The signatures it is made of."""
+        return []
+
+    # -- making others of it
+
+    def clone(self, args: Any = None, kwargs: Any = None, **options: Any) -> Self:
+        """A copy; arguments are put before its own, unless it is immutable."""
+        made = copy.deepcopy(self)
+        made._fill(tuple(args or ()), dict(kwargs or {}))
+        made.options.update(options)
+        return made
+
+    partial = clone
+
+    def _fill(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if not self.immutable:
+            self["args"] = (*args, *self.args)
+            self["kwargs"] = {**self.kwargs, **kwargs}
+
+    def set(self, immutable: bool | None = None, **options: Any) -> Self:
+        """Change options in place."""
+        if immutable is not None:
+            self.set_immutable(immutable)
+        self.options.update(options)
+        return self
+
+    def set_immutable(self, immutable: bool) -> None:
+        self.immutable = immutable
+
+    def replace(self, args: Any = None, kwargs: Any = None, options: Any = None) -> Self:
+        """A copy with other arguments or options."""
+        made = copy.deepcopy(self)
+        for name, value in (("args", args), ("kwargs", kwargs), ("options", options)):
+            if value is not None:
+                made[name] = value
+        return made
+
+    def link(self, callback: Any) -> Any:
+        """Run ``callback`` with the result if it succeeds."""
+        return self._append("link", callback)
+
+    def link_error(self, errback: Any) -> Any:
+        """Run ``errback`` if it fails."""
+        return self._append("link_error", errback)
+
+    def on_error(self, errback: Any) -> Self:
+        """``link_error`` that gives the signature back, to write on."""
+        self.link_error(errback)
+        return self
+
+    def _append(self, name: str, callback: Any) -> Any:
+        known = list_of(self.options.get(name))
+        if callback not in known:
+            known.append(callback)
+        self.options[name] = known
+        return callback
+
+    def flatten_links(self) -> list[Signature]:
+        links = [maybe_signature(link, self._app) for link in list_of(self.options.get("link"))]
+        return [self, *(found for link in links for found in link.flatten_links())]
+
+    def __or__(self, other: Any) -> Any:
+        found = maybe_signature(other, self._app)
+        if not isinstance(found, Signature):
+            return NotImplemented
+        return chain(self, found, app=self._app)
+
+    def __ior__(self, other: Any) -> Any:
+        return self | other
+
+    # -- running it
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """A single call runs here and now, as a function."""
+        made = self.clone(args, kwargs)
+        return made.type(*made.args, **made.kwargs)
+
+    def delay(self, *args: Any, **kwargs: Any) -> Any:
+        return self.apply_async(args, kwargs)
+
+    def apply_async(self, args: Any = None, kwargs: Any = None, **options: Any) -> Any:
+        """Have it run by workers. Arguments go to what begins."""
+        from windlass.celery import compile, eager
+
+        made = self.clone(args, kwargs)
+        given = {name: value for name, value in options.items() if value is not None}
+        made._take(given)
+        if self.app.conf.task_always_eager:
+            return eager.apply(made)
+        return compile.submit(self.app, made)
+
+    def _take(self, options: dict[str, Any]) -> None:
+        """Options of the call: callbacks are added, all else is set."""
+        for name in ("link", "link_error"):
+            for callback in list_of(options.pop(name, None)):
+                self._append(name, callback)
+        self.options.update(options)
+
+    def apply(self, args: Any = None, kwargs: Any = None, **options: Any) -> Any:
+        """Run it here and now, with everything a worker would do around it."""
+        from windlass.celery import eager
+
+        made = self.clone(args, kwargs)
+        made._take({name: value for name, value in options.items() if value is not None})
+        return eager.apply(made)
+
+    def freeze(self, _id: str | None = None, **kwargs: Any) -> ResultBase:
+        """Give it its ids now; the result it will have."""
+        from windlass.celery import compile
+
+        if _id is not None:
+            self.options["task_id"] = _id
+        return compile.freeze(self.app, self)
+
+    def __invert__(self) -> Any:
+        return self.apply_async().get()
+
+    def reprcall(self, *args: Any, **kwargs: Any) -> str:
+        made = self.clone(args, kwargs)
+        given = [*map(repr, made.args), *(f"{key}={value!r}" for key, value in made.kwargs.items())]
+        return f"{made.task}({', '.join(given)})"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        made = self.__class__.__new__(self.__class__)
+        dict.update(made, {key: _copied(value, memo) for key, value in self.items()})
+        made._app = self._app
+        return made
+
+    def __copy__(self) -> Self:
+        return copy.deepcopy(self)
+
+    def __reduce__(self) -> Any:
+        return maybe_signature, (dict(self),)
+
+    def __repr__(self) -> str:
+        return self.reprcall()
+
+
+def _copied(value: Any, memo: dict[int, Any]) -> Any:
+    """Containers and signatures anew, arguments as they are: they may be anything, and are not ours to copy."""
+    if isinstance(value, Signature):
+        return value.__deepcopy__(memo)
+    if type(value) is list or type(value) is tuple:
+        return type(value)(_copied(item, memo) for item in value)
+    if type(value) is dict:
+        return {key: _copied(item, memo) for key, item in value.items()}
+    return value
+
+
+def _filled(d: Mapping[str, Any]) -> dict[str, Any]:
+    empty: dict[str, Any] = {"args": (), "kwargs": {}, "options": {}, "subtask_type": None, "immutable": False}
+    made = {**empty, **d}
+    made["args"], made["kwargs"], made["options"] = tuple(made["args"]), dict(made["kwargs"]), dict(made["options"])
+    return made
+
+
+def list_of(value: Any) -> list[Any]:
+    """One, several or none, as a list."""
+    if value is None:
+        return []
+    return list(value) if isinstance(value, list | tuple | set | frozenset) else [value]
+
+
+def _several(tasks: tuple[Any, ...]) -> list[Any]:
+    """Signatures given one by one, or all of them in one iterable, generators included."""
+    if len(tasks) == 1 and not isinstance(tasks[0], Mapping) and not hasattr(tasks[0], "apply_async"):
+        if not isinstance(tasks[0], Iterable):
+            raise TypeError(f"{tasks[0]!r} is no signature; write task.s(...)")
+        return list(tasks[0])
+    return list(tasks)
+
+
+def _signatures(tasks: Iterable[Any], app: Celery | None) -> list[Signature]:
+    found = []
+    for task in tasks:
+        sig = maybe_signature(task, app)
+        if not isinstance(sig, Signature):
+            raise TypeError(f"{task!r} is no signature; write task.s(...)")
+        found.append(sig.group() if isinstance(sig, chunks) else sig)
+    return found
+
+
+class _Composed(Signature):
+    """A signature of signatures. They are called by being sent, not run in place."""
+
+    def _build(self, kwargs: dict[str, Any], app: Celery | None, options: dict[str, Any]) -> None:
+        dict.__init__(
+            self,
+            task=f"celery.{self.kind}",
+            args=(),
+            kwargs=kwargs,
+            options=options,
+            subtask_type=self.kind,
+            immutable=False,
+        )
+        self._app = app or next((found for sig in self.members if (found := sig._app) is not None), None)
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        return self.apply_async(args, **options)
+
+    @classmethod
+    def _restored(cls, made: Self, d: Mapping[str, Any]) -> Self:
+        made["options"] = dict(d.get("options") or {})
+        made["immutable"] = bool(d.get("immutable"))
+        return made
+
+
+class chain(_Composed):
+    """One after the other; each gets the result of the one before as its first argument."""
+
+    kind = "chain"
+
+    def __init__(self, *tasks: Any, app: Celery | None = None, **options: Any) -> None:
+        steps: list[Signature] = []
+        for sig in _signatures(_several(tasks), app):
+            # What was said of a chain as a whole would be lost if it were taken apart.
+            steps.extend(sig.tasks if isinstance(sig, chain) and not sig.options else [sig])
+        self._build({"tasks": steps}, app, options)
+
+    @classmethod
+    def _read(cls, d: Mapping[str, Any], app: Celery | None) -> Signature:
+        return cls._restored(cls(list(d["kwargs"]["tasks"]), app=app), d)
+
+    @property
+    def tasks(self) -> list[Signature]:
+        tasks: list[Signature] = self["kwargs"]["tasks"]
+        return tasks
+
+    @property
+    def members(self) -> list[Signature]:
+        return self.tasks
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.tasks
+
+    def _fill(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if self.tasks and not self.immutable:
+            self.tasks[0]._fill(args, kwargs)
+
+    def set_immutable(self, immutable: bool) -> None:
+        self.immutable = immutable
+        for task in self.tasks[:1]:
+            task.set_immutable(immutable)
+
+    def __or__(self, other: Any) -> Any:
+        found = maybe_signature(other, self._app)
+        if not isinstance(found, Signature):
+            return NotImplemented
+        if self.options:
+            return chain(self, found, app=self._app)
+        return chain(*(task.clone() for task in self.tasks), found, app=self._app)
+
+    def __repr__(self) -> str:
+        return " | ".join(map(repr, self.tasks))
+
+
+abstract_chain = _chain = chain  # Celery's other names for it
+
+
+class group(_Composed):
+    """All of them at the same time; the result is the list of theirs, in order."""
+
+    kind = "group"
+
+    def __init__(self, *tasks: Any, app: Celery | None = None, **options: Any) -> None:
+        if len(tasks) == 1 and isinstance(tasks[0], group):
+            tasks = (tasks[0].tasks,)
+        self._build({"tasks": _signatures(_several(tasks), app)}, app, options)
+
+    @classmethod
+    def _read(cls, d: Mapping[str, Any], app: Celery | None) -> Signature:
+        return cls._restored(cls(list(d["kwargs"]["tasks"]), app=app), d)
+
+    @property
+    def tasks(self) -> list[Signature]:
+        tasks: list[Signature] = self["kwargs"]["tasks"]
+        return tasks
+
+    @property
+    def members(self) -> list[Signature]:
+        return self.tasks
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.tasks
+
+    def _fill(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        for task in self.tasks:
+            task._fill(args, kwargs)
+
+    def set_immutable(self, immutable: bool) -> None:
+        for task in self.tasks:
+            task.set_immutable(immutable)
+
+    def link(self, callback: Any) -> Any:
+        """Of each of its tasks; the callback gets none of their results, as in Celery."""
+        found = maybe_signature(callback, self._app)
+        for task in self.tasks:
+            task.link(found.clone().set(immutable=True))
+        return callback
+
+    def link_error(self, errback: Any) -> Any:
+        """Of each of its tasks: it runs for every one that fails."""
+        for task in self.tasks:
+            task.link_error(maybe_signature(errback, self._app).clone())
+        return errback
+
+    def _take(self, options: dict[str, Any]) -> None:
+        for callback in list_of(options.pop("link", None)):
+            self.link(callback)
+        for errback in list_of(options.pop("link_error", None)):
+            self.link_error(errback)
+        id = options.pop("task_id", options.pop("group_id", None))
+        for task in self.tasks:
+            task._take(dict(options))
+        if id is not None:
+            self.options["task_id"] = id
+
+    def skew(self, start: float = 1.0, stop: float | None = None, step: float = 1.0) -> Self:
+        """Give each task a countdown of its own, growing by ``step`` from ``start``, up to ``stop`` over and over."""
+        countdown = start
+        for task in self.tasks:
+            task.set(countdown=countdown)
+            countdown += step
+            if stop is not None and countdown >= stop:
+                countdown = start
+        return self
+
+    def __or__(self, other: Any) -> Any:
+        found = maybe_signature(other, self._app)
+        if not isinstance(found, Signature):
+            return NotImplemented
+        return chord(self, body=found, app=self._app)
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        return f"group({self.tasks!r})"
+
+
+class chord(_Composed):
+    """The header's tasks at the same time, then the body with the list of their results."""
+
+    kind = "chord"
+
+    def __init__(
+        self, header: Any, body: Any = None, task: Any = None, args: Any = None, kwargs: Any = None,
+        app: Celery | None = None, **options: Any,
+    ) -> None:  # fmt: skip
+        tasks = header if isinstance(header, group) else group(*_header(header), app=app)
+        self._build({"header": tasks, "body": maybe_signature(body, app)}, app, options)
+
+    @classmethod
+    def _read(cls, d: Mapping[str, Any], app: Celery | None) -> Signature:
+        kwargs = d["kwargs"]
+        header = maybe_signature(kwargs["header"], app)
+        return cls._restored(cls(header, kwargs.get("body"), app=app), d)
+
+    @property
+    def header(self) -> group:
+        header: group = self["kwargs"]["header"]
+        return header
+
+    @property
+    def tasks(self) -> list[Signature]:
+        return self.header.tasks
+
+    @property
+    def body(self) -> Any:
+        return self["kwargs"]["body"]
+
+    @body.setter
+    def body(self, body: Any) -> None:
+        self["kwargs"]["body"] = maybe_signature(body, self._app)
+
+    @property
+    def members(self) -> list[Signature]:
+        return [self.header] if self.body is None else [self.header, self.body]
+
+    def _fill(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.header._fill(args, kwargs)
+
+    def set_immutable(self, immutable: bool) -> None:
+        self.header.set_immutable(immutable)
+
+    def link(self, callback: Any) -> Any:
+        if self.body is not None:
+            self.body.link(callback)
+        return callback
+
+    def link_error(self, errback: Any) -> Any:
+        """Runs once if the header or the body fails."""
+        if self.app.conf.task_allow_error_cb_on_chord_header:
+            self.header.link_error(errback)
+        if self.body is not None:
+            self.body.link_error(errback)
+        return errback
+
+    def _take(self, options: dict[str, Any]) -> None:
+        for callback in list_of(options.pop("link", None)):
+            self.link(callback)
+        for errback in list_of(options.pop("link_error", None)):
+            self.link_error(errback)
+        for name in ("interval", "max_retries", "producer", "connection", "retry", "retry_policy"):
+            options.pop(name, None)  # of Celery's polling for the header
+        id = options.pop("task_id", None)
+        if self.body is not None:
+            self.body._take({**options, **({"task_id": id} if id else {})})
+
+    def __call__(self, body: Any = None, **options: Any) -> Any:
+        made = self.clone()
+        if body is not None:
+            made.body = body
+        return made.apply_async((), **options)
+
+    def apply_async(self, args: Any = None, kwargs: Any = None, body: Any = None, **options: Any) -> Any:
+        made = self.clone(args, kwargs)
+        if body is not None:
+            made.body = body
+        if made.body is None:
+            raise ImproperlyConfigured("a chord needs a body: chord(header)(body)")
+        return super(chord, made).apply_async((), {}, **options)
+
+    def __or__(self, other: Any) -> Any:
+        found = maybe_signature(other, self._app)
+        if not isinstance(found, Signature):
+            return NotImplemented
+        made = self.clone()
+        made.body = made.body | found
+        return made
+
+    def __length_hint__(self) -> int:
+        return len(self.tasks)
+
+    def __repr__(self) -> str:
+        return f"chord({self.tasks!r}, {self.body!r})"
+
+
+def _header(header: Any) -> list[Any]:
+    return _several((header,)) if not isinstance(header, chord) else [header]
+
+
+class _Map(Signature):
+    """One job that calls a task for each item in turn."""
+
+    def __init__(self, task: Any, it: Iterable[Any], app: Celery | None = None, **options: Any) -> None:
+        inner = maybe_signature(task, app)
+        dict.__init__(
+            self, task=f"celery.{self.kind and self.kind[1:]}", args=(), kwargs={"task": inner, "it": list(it)},
+            options=options, subtask_type=self.kind, immutable=True,
+        )  # fmt: skip
+        self._app = app or inner._app
+
+    @classmethod
+    def _read(cls, d: Mapping[str, Any], app: Celery | None) -> Signature:
+        made = cls(maybe_signature(d["kwargs"]["task"], app), d["kwargs"]["it"], app=app)
+        made["options"] = dict(d.get("options") or {})
+        return made
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.type(**self.kwargs)
+
+    def __repr__(self) -> str:
+        return f"[{self.kwargs['task'].task}(x) for x in {len(self.kwargs['it'])} items]"
+
+
+class xmap(_Map):
+    """``add.map([1, 2])`` is ``[add(1), add(2)]`` in one job."""
+
+    kind = "xmap"
+
+
+class xstarmap(_Map):
+    """``add.starmap([(2, 2), (4, 4)])`` is ``[add(2, 2), add(4, 4)]`` in one job."""
+
+    kind = "xstarmap"
+
+
+class chunks(_Composed):
+    """The items in parts of ``n``, each part one job; the result is a list of lists."""
+
+    kind = "chunks"
+
+    def __init__(self, task: Any, it: Iterable[Any], n: int, app: Celery | None = None, **options: Any) -> None:
+        self._build({"task": maybe_signature(task, app), "it": [list(item) for item in it], "n": n}, app, options)
+        self._app = self._app or self["kwargs"]["task"]._app
+
+    @classmethod
+    def _read(cls, d: Mapping[str, Any], app: Celery | None) -> Signature:
+        kwargs = d["kwargs"]
+        return cls._restored(cls(maybe_signature(kwargs["task"], app), kwargs["it"], kwargs["n"], app=app), d)
+
+    def group(self) -> group:
+        """The same as a group of its parts."""
+        task, items, n = (self["kwargs"][name] for name in ("task", "it", "n"))
+        parts = [xstarmap(task, items[start : start + n], app=self._app) for start in range(0, len(items), n)]
+        return group(parts, app=self._app, **self.options)
+
+    def apply_async(self, args: Any = None, kwargs: Any = None, **options: Any) -> Any:
+        return self.group().apply_async((), {}, **options)
+
+    def apply(self, args: Any = None, kwargs: Any = None, **options: Any) -> Any:
+        return self.group().apply((), {}, **options)
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        return self.apply_async(**options)
+
+    @classmethod
+    def apply_chunks(cls, task: Any, it: Iterable[Any], n: int, app: Celery | None = None) -> Any:
+        return cls(task, it, n, app=app)()
+
+    def __repr__(self) -> str:
+        return f"{self['kwargs']['task'].task}.chunks({len(self['kwargs']['it'])} items, {self['kwargs']['n']})"
+
+
+def signature(varies: Any, *args: Any, **kwargs: Any) -> Signature:
+    """A signature of a task, a task's name, a plain dict or a signature."""
+    app = kwargs.get("app")
+    if isinstance(varies, Mapping):
+        if isinstance(varies, Signature):
+            return varies.clone()
+        return Signature.from_dict(varies, app=app)
+    return Signature(varies, *args, **kwargs)
+
+
+subtask = signature
+
+
+def maybe_signature(d: Any, app: Celery | None = None, clone: bool = False) -> Any:
+    """A signature of what may be one; anything else as it is."""
+    if isinstance(d, Signature):
+        d = d.clone() if clone else d
+        if app is not None and d._app is None:
+            d._app = app
+        return d
+    if isinstance(d, Mapping):
+        return Signature.from_dict(d, app=app)
+    if isinstance(d, _state.Proxy) or (hasattr(d, "apply_async") and hasattr(d, "s")):
+        make: Callable[[], Signature] = d.s
+        return make()
+    return d

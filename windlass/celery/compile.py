@@ -1,0 +1,359 @@
+"""Celery's signatures as Windlass works, and their ids as Celery's results.
+
+First every task gets its id and the results are tied together (``freeze``); then the works are made, each job told
+who its neighbours are. What runs when, and what a failure means, is Windlass's to decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import windlass
+from windlass import Work
+from windlass.celery import _state, conf, signals
+from windlass.celery.canvas import Signature, chain, chord, chunks, group, list_of, maybe_signature, xmap, xstarmap
+from windlass.celery.exceptions import ImproperlyConfigured
+from windlass.celery.request import Extra, write_extra
+from windlass.celery.result import AsyncResult, GroupResult, ResultBase
+from windlass.celery.utils import uuid
+from windlass.celery.values import pack, pack_all
+from windlass.core.hints import did_you_mean
+
+if TYPE_CHECKING:
+    from windlass.celery.app import Celery
+
+EXTRA = "windlass_extra"
+"""The option under which a call brings fields of ``Extra`` along."""
+
+_NO_EFFECT = frozenset(
+    {"retry", "retry_policy", "producer", "connection", "shadow", "add_to_parent", "routing_key", "exchange",
+     "exchange_type", "delivery_mode", "mandatory", "immediate", "reply_to", "publisher", "parent_id", "root_id",
+     "group_id", "group_index", "chord", "retries", "route_name", "ignore_result", "link", "link_error", "task_id",
+     "headers", "countdown", "eta", "expires", "queue", "priority", "time_limit", "soft_time_limit", "serializer",
+     "correlation_id", EXTRA}
+)  # fmt: skip
+_CALL = ("countdown", "eta", "expires", "queue", "priority", "time_limit", "soft_time_limit", "task_id", "headers",
+         "ignore_result", "link", "link_error")  # fmt: skip
+
+
+class Place(NamedTuple):
+    """Where a signature stands: what it is given, and what surrounds it.
+
+    ``chord``: it is a chord's body. ``bare``: whoever asks for it sees to its error callbacks. ``after``: what follows.
+    """
+
+    workflow: str | None = None
+    parent: str | None = None
+    root: str | None = None
+    group: str | None = None
+    number: int | None = None
+    chord: bool = False
+    bare: bool = False
+    fed: bool = False
+    errback: bool = False
+    after: tuple[ResultBase, ...] = ()
+
+
+# -- ids and results
+
+
+def freeze(app: Celery, sig: Signature) -> ResultBase:
+    """Give every task of it an id, where it has none; the results, each with its parent."""
+    if isinstance(sig, chain):
+        return _freeze_chain(app, sig)
+    if isinstance(sig, chord):
+        return _freeze_chord(app, sig)
+    if isinstance(sig, group):
+        results = [freeze(app, task) for task in sig.tasks]
+        return GroupResult(sig.options.setdefault("task_id", uuid()), results, app=app)
+    return AsyncResult(sig.options.setdefault("task_id", uuid()), app=app, ignored=_ignored(app, sig))
+
+
+def _ignored(app: Celery, sig: Signature) -> bool:
+    task = app.tasks.get(sig.task)
+    return bool(sig.options.get("ignore_result", task.ignore_result if task is not None else False))
+
+
+def _freeze_chain(app: Celery, sig: chain) -> ResultBase:
+    if not sig.tasks:
+        raise ImproperlyConfigured("a chain of nothing has no result")
+    if "task_id" in sig.options:
+        sig.tasks[-1].options.setdefault("task_id", sig.options.pop("task_id"))
+    last: ResultBase | None = None
+    for step in sig.tasks:
+        result = freeze(app, step)
+        if last is not None:
+            first_of(result).parent = last
+        last = result
+    assert last is not None
+    return last
+
+
+def _freeze_chord(app: Celery, sig: chord) -> ResultBase:
+    if sig.body is None:
+        raise ImproperlyConfigured("a chord needs a body: chord(header)(body)")
+    if "task_id" in sig.options:
+        sig.body.options.setdefault("task_id", sig.options.pop("task_id"))
+    result = freeze(app, sig.body)
+    first_of(result).parent = freeze(app, sig.header)
+    return result
+
+
+def first_of(result: ResultBase) -> ResultBase:
+    """Where a result begins, behind its parents."""
+    while result.parent is not None:
+        result = result.parent
+    return result
+
+
+def last_id(result: ResultBase) -> str | None:
+    """The task that comes directly before what follows a result: of a group, its last."""
+    while isinstance(result, GroupResult):
+        if not result.results:
+            return None
+        result = result.results[-1]
+    return result.id
+
+
+# -- options
+
+
+def options_of(app: Celery, sig: Signature, extra: Extra, *, queue_of: str = "") -> dict[str, Any]:
+    """A call's options in Windlass's words: of the call, over the task's, over the routes."""
+    name, given = queue_of or sig.task, sig.options
+    for option in given:
+        if option not in _NO_EFFECT:
+            raise ImproperlyConfigured(f"task {sig.task} got an unknown option {option!r}{did_you_mean(option, _CALL)}")
+    if given.get("serializer") not in (None, "json"):
+        raise ImproperlyConfigured(
+            f"task {sig.task}: serializer={given['serializer']!r}, and Windlass carries JSON only"
+        )
+    task = app.tasks.get(name)
+    routed = conf.route(app.conf.task_routes, name, (sig.args, sig.kwargs, given, task))
+    own = {} if task is None else {"queue": task.own_queue, "priority": task.priority, "expires": task.expires}
+    merged = {"priority": app.conf.task_default_priority, **routed}
+    merged.update({key: value for key, value in (*own.items(), *given.items()) if value is not None})
+    options: dict[str, Any] = {"id": given.get("task_id") or uuid()}
+    _timing(app, merged, options, extra)
+    queue = merged.get("queue")
+    if queue is not None or task is None:
+        queue = app.conf.task_default_queue if queue is None else queue
+        options["queue"] = queue if isinstance(queue, str) else getattr(queue, "name", str(queue))
+    for theirs, ours in (("priority", "priority"), ("time_limit", "timeout"), ("soft_time_limit", "soft_timeout")):
+        if merged.get(theirs) is not None:
+            options[ours] = merged[theirs]
+    if merged.get("ignore_result") is not None:
+        options["result"] = not merged["ignore_result"]
+    if merged.get("correlation_id"):
+        options["correlation_id"] = merged["correlation_id"]
+    headers = _published(app, sig, options, dict(merged.get("headers") or {}))
+    if texts := write_extra(extra, headers):
+        options["headers"] = texts
+    return options
+
+
+def _timing(app: Celery, given: Mapping[str, Any], options: dict[str, Any], extra: Extra) -> None:
+    if given.get("eta") is not None:
+        options["at"] = app.instant(given["eta"])
+        extra.eta = options["at"].isoformat()
+    elif given.get("countdown") is not None:
+        options["delay"] = max(0, given["countdown"])
+        extra.eta = (datetime.now(UTC) + timedelta(seconds=options["delay"])).isoformat()
+    expires = given.get("expires")
+    if expires is None:
+        return
+    if isinstance(expires, str):
+        expires = datetime.fromisoformat(expires)
+    if isinstance(expires, datetime):
+        options["expires"] = app.instant(expires)
+        extra.expires = options["expires"].isoformat()
+    else:
+        seconds = expires.total_seconds() if isinstance(expires, timedelta) else float(expires)
+        options["expires"] = max(0.001, seconds)
+        extra.expires = (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
+
+
+def _published(app: Celery, sig: Signature, options: Mapping[str, Any], headers: dict[str, Any]) -> dict[str, Any]:
+    """Tell who listens that a task goes out; they may add headers."""
+    if signals.before_task_publish.has_listeners():
+        known = {"id": options["id"], "task": sig.task}
+        seen: dict[str, Any] = {**headers, **known}
+        signals.before_task_publish.send(
+            sender=sig.task, body=(list(sig.args), dict(sig.kwargs), {}), headers=seen, exchange="", properties={},
+            routing_key=options.get("queue", app.conf.task_default_queue), declare=[], retry_policy=None,
+        )  # fmt: skip
+        headers = {key: value for key, value in seen.items() if key not in known}
+    return headers
+
+
+# -- works
+
+
+def work_of(app: Celery, sig: Signature, *, parent: str | None = None, root: str | None = None) -> Work[Any]:
+    """A signature as a work, to take a running task's place."""
+    made = sig.group() if isinstance(sig, chunks) else sig.clone()
+    freeze(app, made)
+    return work(app, made, Place(parent=parent, root=root))
+
+
+def work(app: Celery, sig: Signature, place: Place) -> Work[Any]:
+    """One frozen signature, with its callbacks."""
+    if isinstance(sig, chain):
+        return _with_callbacks(app, sig, _chain(app, sig, place), place)
+    if isinstance(sig, chord):
+        return _chord(app, sig, place)
+    return _group(app, sig, place) if isinstance(sig, group) else _call(app, sig, place)
+
+
+def _chain(app: Celery, sig: chain, place: Place) -> Work[Any]:
+    steps, results = sig.tasks, [freeze(app, step) for step in sig.tasks]
+    root = place.root or last_id(results[0])
+    works: list[Work[Any]] = []
+    for number, step in enumerate(steps):
+        follows_group = number > 0 and isinstance(steps[number - 1], group)
+        here = place._replace(
+            root=root, parent=last_id(results[number - 1]) if number else place.parent, fed=place.fed or number > 0,
+            chord=follows_group or (place.chord and not number), bare=follows_group and not isinstance(step, group),
+            errback=place.errback and not number, after=_next(step, results[number + 1 :]) or place.after,
+        )  # fmt: skip
+        made = work(app, step, here)
+        if here.bare:
+            # A group and what follows it are a chord: the body's error callbacks answer for the header too.
+            made = _errbacks(app, step, windlass.chain(works.pop(), made), here)
+        works.append(made)
+    return windlass.chain(*works)
+
+
+def _next(step: Signature, results: Sequence[ResultBase]) -> tuple[ResultBase, ...]:
+    """What follows a step, for each of its tasks to know; a group behind a group would be told too often."""
+    if not results:
+        return ()
+    found = first_of(results[0])
+    return () if isinstance(found, GroupResult) and isinstance(step, group | chord) else (found,)
+
+
+def _chord(app: Celery, sig: chord, place: Place) -> Work[Any]:
+    header, body = freeze(app, sig.header), freeze(app, sig.body)
+    first = _group(app, sig.header, place._replace(after=_next(sig.header, [body]), chord=False, bare=False))
+    behind = place._replace(chord=True, bare=True, fed=True, errback=False, parent=last_id(header) or place.parent)
+    made: Work[Any] = windlass.chord(first, work(app, sig.body, behind))
+    return _errbacks(app, sig.body, made, place)
+
+
+def _group(app: Celery, sig: group, place: Place) -> windlass.Group[Any]:
+    here = place._replace(group=sig.options["task_id"], bare=False)
+    return windlass.group([work(app, task, here._replace(number=number)) for number, task in enumerate(sig.tasks)])
+
+
+def _call(app: Celery, sig: Signature, place: Place) -> Work[Any]:
+    links = [(link, freeze(app, link)) for link in _linked(app, sig, "link")]
+    extra = Extra(
+        parent=place.parent, root=place.root, workflow=place.workflow, group=place.group, index=place.number,
+        chord=place.chord, children=[result.as_tuple() for result in (*place.after, *(found for _, found in links))],
+    )  # fmt: skip
+    for name, value in sig.options.get(EXTRA, {}).items():
+        setattr(extra, name, value)
+    args, kwargs = list(sig.args), dict(sig.kwargs)
+    if place.errback and not sig.immutable:
+        extra.errback = wanted(app, sig)
+        args = [None] * (extra.errback - 1) + args
+    made = _made(app, sig, args, kwargs, extra, fed=place.fed)
+    for link, _ in links:
+        made = made.then(work(app, link, _behind(sig, place)))
+    return made if place.bare else _errbacks(app, sig, made, place)
+
+
+def _behind(sig: Signature, place: Place) -> Place:
+    """The place of a callback."""
+    parent = sig.options.get("task_id") or place.parent
+    return Place(workflow=place.workflow, parent=parent, root=place.root or parent, fed=True)
+
+
+def _with_callbacks(app: Celery, sig: Signature, made: Work[Any], place: Place) -> Work[Any]:
+    last = last_id(freeze(app, sig))
+    behind = Place(workflow=place.workflow, parent=last, root=place.root or last, fed=True)
+    for link in _linked(app, sig, "link"):
+        freeze(app, link)
+        made = made.then(work(app, link, behind))
+    return made if place.bare else _errbacks(app, sig, made, place)
+
+
+def _errbacks(app: Celery, sig: Signature, made: Work[Any], place: Place) -> Work[Any]:
+    for errback in _linked(app, sig, "link_error"):
+        freeze(app, errback)
+        made = made.on_error(work(app, errback, _behind(sig, place)._replace(errback=True)))
+    return made
+
+
+def _linked(app: Celery, sig: Signature, name: str) -> list[Signature]:
+    return [maybe_signature(found, app).clone() for found in list_of(sig.options.get(name))]
+
+
+def wanted(app: Celery, sig: Signature) -> int:
+    """How many arguments an error callback is called with: (request, exc, traceback), or the failed task's id."""
+    task = app.tasks.get(sig.task)
+    if task is None:
+        return 1
+    return task.wanted_as_errback(sig.args, sig.kwargs)
+
+
+def _made(
+    app: Celery, sig: Signature, args: list[Any], kwargs: dict[str, Any], extra: Extra, *, fed: bool
+) -> windlass.Signature[Any]:
+    inner = sig.kwargs["task"].task if isinstance(sig, xmap | xstarmap) else ""
+    options = options_of(app, sig, extra, queue_of=inner)
+    task = app.tasks.get(sig.task)
+    if task is None:
+        by_name = {"*args": pack_all(args), **pack(kwargs)} if args else pack(kwargs)
+        by_name_only: windlass.Signature[Any] = app.windlass.sig(sig.task, by_name, **options)
+        return by_name_only
+    if not extra.errback:
+        task.check_arguments([None, *args] if fed and not sig.immutable else args, kwargs)
+    declared = app.declared(sig.task)
+    make_call = declared.si if sig.immutable else declared.s
+    return make_call(*pack_all(args), **pack(kwargs)).set(**options)
+
+
+# -- sending
+
+
+def submit(app: Celery, sig: Signature) -> ResultBase:
+    """Hand a signature to the store, all of it or nothing; its result."""
+    frame = _state.current_frame()
+    caller = frame.request if frame is not None and not frame.request.called_directly else None
+    result = freeze(app, sig)
+    if isinstance(sig, group) and not sig.tasks:
+        return result
+    whole = uuid() if not isinstance(result, GroupResult) or result.parent is not None else str(result.id)
+    lone = not isinstance(sig, chain | chord | group) and not (sig.options.get("link") or sig.options.get("link_error"))
+    place = Place(
+        workflow=None if lone else whole, parent=caller.id if caller else None, root=caller.root_id if caller else None
+    )
+    made = work(app, sig, place)
+    if lone or (isinstance(made, windlass.Signature) and not made.has_callbacks):
+        made.delay()
+    else:
+        made.with_id(whole).delay()
+    if frame is not None and sig.options.get("add_to_parent", True):
+        frame.task.add_trail(result)
+    _told(sig)
+    return result
+
+
+def _told(sig: Signature) -> None:
+    if signals.after_task_publish.has_listeners():
+        for found in leaves([sig]):
+            signals.after_task_publish.send(
+                sender=found.task, headers={"id": found.options["task_id"], "task": found.task}, exchange="",
+                body=(list(found.args), dict(found.kwargs), {}), routing_key=found.options.get("queue"),
+            )  # fmt: skip
+
+
+def leaves(sigs: Sequence[Signature]) -> Iterable[Signature]:
+    for sig in sigs:
+        if sig.members or sig.is_empty:
+            yield from leaves(sig.members)
+        else:
+            yield sig

@@ -1,0 +1,547 @@
+"""Celery's settings: what each means here, and a clear no for what means nothing here.
+
+Three lists: settings that are honoured, settings whose promise always holds (or that tune what does not exist here, so
+that leaving them in does no harm), and settings that are refused with the reason. A name in none of them is a mistake.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from datetime import timedelta
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from windlass.celery.exceptions import ImproperlyConfigured
+from windlass.celery.schedules import maybe_schedule
+from windlass.core.hints import did_you_mean
+from windlass.errors import WindlassError
+
+Parser = Callable[[Any, str], Any]
+
+
+# -- reading values
+
+
+def _flag(value: Any, name: str) -> bool:
+    if not isinstance(value, bool | int) or value not in (0, 1):
+        raise ImproperlyConfigured(f"{name} is {value!r}; give True or False")
+    return bool(value)
+
+
+def _flag_or_none(value: Any, name: str) -> bool | None:
+    return None if value is None else _flag(value, name)
+
+
+def _seconds(value: Any, name: str) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+        raise ImproperlyConfigured(f"{name} is {value!r}; give seconds, a timedelta or None")
+    return float(value)
+
+
+def _limit(value: Any, name: str) -> float | None:
+    return _seconds(value, name) or None  # Celery takes 0 for "no limit"
+
+
+def _count(value: Any, name: str) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ImproperlyConfigured(f"{name} is {value!r}; give a whole number or None")
+    return value
+
+
+def _concurrency(value: Any, name: str) -> int | None:
+    return None if value == "auto" else _count(value, name)
+
+
+def _text(value: Any, name: str) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise ImproperlyConfigured(f"{name} is {value!r}; give a text")
+    return value
+
+
+def _names(value: Any, name: str) -> list[str]:
+    names = [value] if isinstance(value, str) else list(value or ())
+    if not all(isinstance(item, str) for item in names):
+        raise ImproperlyConfigured(f"{name} is {value!r}; give names of modules")
+    return names
+
+
+def _priority(value: Any, name: str) -> int | None:
+    if value is not None and (not isinstance(value, int) or not 0 <= value <= 9):
+        raise ImproperlyConfigured(f"{name} is {value!r}; give a whole number from 0 to 9, 9 first")
+    return value
+
+
+def _json(value: Any, name: str) -> str:
+    if value not in ("json", "application/json"):
+        raise ImproperlyConfigured(
+            f"{name} is {value!r}; Windlass carries JSON and nothing else"
+            + (", because unpickling runs whatever it is given" if "pickle" in str(value) else "")
+        )
+    return "json"
+
+
+def _accept(value: Any, name: str) -> list[str] | None:
+    if value is None:
+        return None
+    for item in [value] if isinstance(value, str) else value:
+        _json(item, name)
+    return ["json"]
+
+
+def _zone(value: Any, name: str) -> Any:
+    if value is None or not isinstance(value, str):
+        return value
+    try:
+        ZoneInfo(value)
+    except (ZoneInfoNotFoundError, ValueError) as error:
+        raise ImproperlyConfigured(
+            f"{name} is {value!r}, which is no time zone; give one like 'Europe/Berlin'"
+        ) from error
+    return value
+
+
+_BROKERS = (
+    "amqp", "amqps", "pyamqp", "py-amqp", "librabbitmq", "qpid", "sqs", "kafka", "confluentkafka", "azureservicebus",
+    "azurestoragequeues", "gcpubsub", "mongodb", "zookeeper", "consul", "etcd", "filesystem", "pyro", "slmq", "sqla",
+    "sqla+sqlite", "sqla+postgresql", "sqla+mysql",
+)  # fmt: skip
+
+
+def _broker(value: Any, name: str) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str) or ";" in value:
+        raise ImproperlyConfigured(
+            f"{name} is {value!r}; give one URL. For a Redis that fails over: redis+sentinel:// or redis+cluster://"
+        )
+    scheme = value.partition("://")[0].lower()
+    if scheme == "sentinel":
+        raise ImproperlyConfigured(f"{name}: write redis+sentinel:// where Celery has sentinel://")
+    if scheme in _BROKERS:
+        raise ImproperlyConfigured(
+            f"{name} is a {scheme}:// broker, and Windlass keeps its jobs in a store: give redis://..., "
+            "sqlite:///path/to/file.db or memory://"
+        )
+    return value
+
+
+def _backend(value: Any, name: str) -> str | None:
+    if value is None:
+        return None
+    scheme = str(value).partition("://")[0].lower()
+    if scheme not in (
+        "rpc",
+        "redis",
+        "rediss",
+        "redis+sentinel",
+        "redis+cluster",
+        "sqlite",
+        "memory",
+        "disabled",
+        "unix",
+    ):
+        raise ImproperlyConfigured(
+            f"{name} is {value!r}; results are kept in the store itself, so no result backend is needed. Leave it out"
+        )
+    return str(value)
+
+
+def _pool(value: Any, name: str) -> str | None:
+    known = ("prefork", "processes", "threads", "solo", "gevent", "eventlet")
+    if value is not None and value not in known:
+        raise ImproperlyConfigured(f"{name} is {value!r}; give one of {', '.join(known)}")
+    return _text(value, name)
+
+
+_HARMLESS = (
+    "visibility_timeout", "socket_timeout", "socket_connect_timeout", "socket_keepalive", "retry_on_timeout",
+    "health_check_interval", "max_connections", "max_retries", "interval_start", "interval_step", "interval_max",
+    "priority_steps", "queue_order_strategy", "sep", "fanout_prefix", "fanout_patterns", "confirm_publish",
+)  # fmt: skip
+
+
+def _transport(value: Any, name: str) -> dict[str, Any]:
+    """A job is recovered when its worker is dead and not by a clock, and the like: these change nothing."""
+    for key in value or {}:
+        if key not in _HARMLESS:
+            raise ImproperlyConfigured(
+                f"{name} has {key!r}, which has no counterpart; what the store needs is in its URL"
+            )
+    return dict(value or {})
+
+
+def _queues(value: Any, name: str) -> list[str]:
+    """Names of queues: texts, kombu's Queue objects, or a mapping by name."""
+    names = [item if isinstance(item, str) else getattr(item, "name", None) for item in value or ()]
+    if not all(isinstance(item, str) for item in names):
+        raise ImproperlyConfigured(f"{name} is {value!r}; give names of queues")
+    return [str(item) for item in names]
+
+
+class Schedule(dict[str, Any]):
+    """``beat_schedule``; every entry is checked when it is put in."""
+
+    def __init__(self, entries: Mapping[str, Any] = {}) -> None:
+        super().__init__()
+        for key, entry in entries.items():
+            self[key] = entry
+
+    def __setitem__(self, key: str, entry: Any) -> None:
+        super().__setitem__(key, _entry(key, entry))
+
+
+_ENTRY = ("task", "schedule", "args", "kwargs", "options", "relative")
+
+
+def _entry(key: str, entry: Any) -> dict[str, Any]:
+    where = f"beat_schedule[{key!r}]"
+    if not isinstance(entry, Mapping):
+        raise ImproperlyConfigured(f"{where} is {entry!r}; give a mapping with 'task' and 'schedule'")
+    for name in entry:
+        if name not in _ENTRY:
+            raise ImproperlyConfigured(f"{where} has an unknown key {name!r}{did_you_mean(str(name), _ENTRY)}")
+    if not isinstance(entry.get("task"), str) or "schedule" not in entry:
+        raise ImproperlyConfigured(f"{where} needs 'task', a task's name, and 'schedule'")
+    try:
+        when = maybe_schedule(entry["schedule"], bool(entry.get("relative")))
+    except (TypeError, ValueError) as error:
+        raise ImproperlyConfigured(f"{where}: {error}") from error
+    return {**entry, "schedule": when}
+
+
+def _beat(value: Any, name: str) -> Schedule:
+    if not isinstance(value or {}, Mapping):
+        raise ImproperlyConfigured(f"{name} is {value!r}; give a mapping of names to entries")
+    return Schedule(value or {})
+
+
+# -- routes
+
+
+_ROUTE = ("queue", "priority", "expires", "routing_key", "exchange", "exchange_type", "delivery_mode")
+
+
+def _routes(value: Any, name: str) -> Any:
+    if value is None or callable(value):
+        return value
+    for router in [value] if isinstance(value, Mapping) else value:
+        pairs = router.items() if isinstance(router, Mapping) else [router] if not callable(router) else ()
+        for pattern, route in pairs:
+            check_route(route, f"{name}[{getattr(pattern, 'pattern', pattern)!r}]")
+    return value
+
+
+def check_route(route: Any, where: str) -> dict[str, Any]:
+    """What a route says, as options of a call. Exchanges and routing keys lead to a queue, which must be named."""
+    if isinstance(route, str):
+        return {"queue": route}
+    if not isinstance(route, Mapping):
+        raise ImproperlyConfigured(f"{where} is {route!r}; give a queue, or a mapping with 'queue'")
+    for key in route:
+        if key not in _ROUTE:
+            raise ImproperlyConfigured(f"{where} has an unknown key {key!r}{did_you_mean(str(key), _ROUTE)}")
+    if "queue" not in route and ("routing_key" in route or "exchange" in route):
+        raise ImproperlyConfigured(f"{where}: there are no exchanges here; name the queue")
+    found = {key: route[key] for key in ("queue", "priority", "expires") if route.get(key) is not None}
+    queue = found.get("queue")
+    if queue is not None and not isinstance(queue, str):
+        found["queue"] = getattr(queue, "name", queue)
+    return found
+
+
+def route(routes: Any, task: str, call: tuple[Any, Any, Any, Any]) -> dict[str, Any]:
+    """The options that ``task_routes`` gives a call, from the first router that knows the task."""
+    if not routes:
+        return {}
+    routers = [routes] if callable(routes) or isinstance(routes, Mapping) else list(routes)
+    for router in routers:
+        if callable(router):
+            args, kwargs, options, of = call
+            if found := router(task, args, kwargs, options, task=of):
+                return check_route(found, f"the route of {task}")
+            continue
+        pairs = router.items() if isinstance(router, Mapping) else [router]
+        for pattern, found in pairs:
+            if _matches(pattern, task):
+                return check_route(found, f"the route of {task}")
+    return {}
+
+
+def _matches(pattern: Any, task: str) -> bool:
+    if isinstance(pattern, re.Pattern):
+        return bool(pattern.match(task))
+    if pattern == task:
+        return True
+    return "*" in pattern and re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), task) is not None
+
+
+# -- the lists
+
+
+HONOURED: dict[str, tuple[Any, Parser]] = {
+    "accept_content": (["json"], _accept),
+    "beat_schedule": ({}, _beat),
+    "broker_url": (None, _broker),
+    "broker_transport_options": ({}, _transport),
+    "enable_utc": (True, _flag),
+    "imports": ((), _names),
+    "include": ((), _names),
+    "result_accept_content": (None, _accept),
+    "result_backend": (None, _backend),
+    "result_expires": (timedelta(days=1).total_seconds(), _seconds),
+    "result_serializer": ("json", _json),
+    "task_acks_late": (None, _flag_or_none),
+    "task_allow_error_cb_on_chord_header": (False, _flag),
+    "task_always_eager": (False, _flag),
+    "task_default_priority": (None, _priority),
+    "task_default_queue": ("celery", _text),
+    "task_eager_propagates": (False, _flag),
+    "task_ignore_result": (False, _flag),
+    "task_queues": ((), _queues),
+    "task_reject_on_worker_lost": (None, _flag_or_none),
+    "task_routes": (None, _routes),
+    "task_serializer": ("json", _json),
+    "task_soft_time_limit": (None, _limit),
+    "task_time_limit": (None, _limit),
+    "task_track_started": (True, _flag),
+    "timezone": (None, _zone),
+    "worker_concurrency": (None, _concurrency),
+    "worker_max_memory_per_child": (None, _count),
+    "worker_max_tasks_per_child": (None, _count),
+    "worker_pool": ("prefork", _pool),
+    "worker_prefetch_multiplier": (1, _count),
+}
+
+ALWAYS = {
+    "beat_max_loop_interval": "there is no beat process",
+    "beat_schedule_filename": "schedules are kept in the store",
+    "beat_sync_every": "schedules are kept in the store",
+    "broker_connection_max_retries": "a worker goes on trying",
+    "broker_connection_retry": "a worker goes on trying",
+    "broker_connection_retry_on_startup": "a worker goes on trying",
+    "broker_connection_timeout": "part of the store's URL",
+    "broker_channel_error_retry": "there are no channels",
+    "broker_heartbeat": "a worker keeps a lease in the store",
+    "broker_heartbeat_checkrate": "a worker keeps a lease in the store",
+    "broker_pool_limit": "one connection is shared",
+    "redis_backend_health_check_interval": "connections are checked as they are used",
+    "redis_max_connections": "one connection is shared",
+    "redis_retry_on_timeout": "calls are repeated safely",
+    "redis_socket_connect_timeout": "part of the store's URL",
+    "redis_socket_keepalive": "part of the store's URL",
+    "redis_socket_timeout": "part of the store's URL",
+    "result_backend_always_retry": "calls are repeated safely",
+    "result_backend_max_retries": "calls are repeated safely",
+    "result_backend_transport_options": "results are in the store",
+    "result_chord_join_timeout": "a chord does not poll",
+    "result_chord_retry_interval": "a chord does not poll",
+    "result_extended": "names and arguments are always kept",
+    "result_persistent": "results are as durable as the store",
+    "task_acks_on_failure": "a failed job is settled, never sent again by itself",
+    "task_acks_on_failure_or_timeout": "a failed job is settled, never sent again by itself",
+    "task_acks_on_timeout": "a failed job is settled, never sent again by itself",
+    "task_create_missing_queues": "a queue exists as soon as it is named",
+    "task_default_exchange": "there are no exchanges",
+    "task_default_exchange_type": "there are no exchanges",
+    "task_default_routing_key": "there are no exchanges",
+    "task_default_delivery_mode": "jobs are as durable as the store",
+    "task_protocol": "jobs are records in the store",
+    "task_publish_retry": "calls are repeated safely",
+    "task_publish_retry_policy": "calls are repeated safely",
+    "task_queue_max_priority": "priorities 0 to 9 work in every queue",
+    "task_send_sent_event": "the event stream has every job",
+    "task_store_errors_even_if_ignored": "errors are always kept",
+    "worker_cancel_long_running_tasks_on_connection_loss": "a worker that loses its lease stops its jobs",
+    "worker_deduplicate_successful_tasks": "a job settles once",
+    "worker_disable_prefetch": "a worker takes a job when it has a slot for it",
+    "worker_disable_rate_limits": "there are no rate limits yet",
+    "worker_enable_remote_control": "cancelling goes through the store",
+    "worker_hijack_root_logger": "handlers that are there are left alone",
+    "worker_log_color": "colours are used in a terminal",
+    "worker_lost_wait": "recovery follows the worker's lease",
+    "worker_proc_alive_timeout": "the supervisor watches its processes",
+    "worker_redirect_stdouts": "what tasks print is printed",
+    "worker_redirect_stdouts_level": "what tasks print is printed",
+    "worker_send_task_events": "the event stream has every job",
+    "worker_soft_shutdown_timeout": "a worker that stops hands its jobs back",
+    "worker_state_db": "cancelling is kept in the store",
+    "worker_timer_precision": "timers are exact",
+}  # fmt: skip
+
+REFUSED = {
+    "beat_cron_starting_deadline": "schedules do not run yet",
+    "beat_scheduler": "schedules are kept in the store, in no scheduler class",
+    "broker_failover_strategy": "use redis+sentinel:// or redis+cluster://",
+    "broker_login_method": "there is no broker",
+    "broker_read_url": "one store is used for all",
+    "broker_use_ssl": "use rediss://",
+    "broker_write_url": "one store is used for all",
+    "redis_backend_use_ssl": "use rediss://",
+    "result_cache_max": "nothing is cached",
+    "result_compression": "nothing is compressed",
+    "task_annotations": "give the options to the task itself",
+    "task_compression": "nothing is compressed",
+    "task_default_rate_limit": "rate limits do not exist yet",
+    "task_inherit_parent_priority": "give the priority with the call",
+    "task_remote_tracebacks": "a traceback is kept as text",
+    "task_retry_on_worker_lost": "use acks_late: a job whose worker died runs again, three times at most",
+    "task_store_eager_result": "what runs in place is not kept",
+    "worker_agent": "no such thing exists here",
+    "worker_autoscaler": "use --autoscale",
+    "worker_consumer": "no such thing exists here",
+    "worker_direct": "a job cannot be meant for one worker",
+    "worker_pool_restarts": "send SIGHUP to the worker: it replaces its processes one by one",
+    "worker_log_format": "use --log-format, or logging of your own",
+    "worker_task_log_format": "use --log-format, or logging of your own",
+    "worker_timer": "no such thing exists here",
+}
+
+_BACKENDS = (
+    "arangodb_", "azureblockblob_", "cache_", "cassandra_", "cosmosdbsql_", "couchbase_", "couchdb_", "database_",
+    "dynamodb_", "elasticsearch_", "filesystem_", "gcs_", "mongodb_", "s3_",
+)  # fmt: skip
+_MESSAGING = ("control_", "event_", "security_")
+_LIVE = frozenset(
+    {"beat_schedule", "enable_utc", "task_always_eager", "task_allow_error_cb_on_chord_header", "task_eager_propagates",
+     "task_default_priority", "task_routes", "imports", "include", "task_queues"}
+)  # fmt: skip
+_OLD = {
+    "broker_url": "BROKER_URL", "result_backend": "CELERY_RESULT_BACKEND", "beat_schedule": "CELERYBEAT_SCHEDULE",
+    "task_always_eager": "CELERY_ALWAYS_EAGER", "task_routes": "CELERY_ROUTES", "timezone": "CELERY_TIMEZONE",
+    "task_serializer": "CELERY_TASK_SERIALIZER", "accept_content": "CELERY_ACCEPT_CONTENT", "imports": "CELERY_IMPORTS",
+    "task_default_queue": "CELERY_DEFAULT_QUEUE", "worker_concurrency": "CELERYD_CONCURRENCY",
+    "task_ignore_result": "CELERY_IGNORE_RESULT", "task_acks_late": "CELERY_ACKS_LATE",
+    "result_serializer": "CELERY_RESULT_SERIALIZER", "result_expires": "CELERY_TASK_RESULT_EXPIRES",
+    "enable_utc": "CELERY_ENABLE_UTC", "task_time_limit": "CELERYD_TASK_TIME_LIMIT",
+    "task_soft_time_limit": "CELERYD_TASK_SOFT_TIME_LIMIT",
+}  # fmt: skip
+_BY_OLD = {old: new for new, old in _OLD.items()}
+
+
+def refuse(name: str) -> ImproperlyConfigured:
+    """Why a setting is not accepted."""
+    if name in REFUSED:
+        return ImproperlyConfigured(f"the setting {name} has no counterpart: {REFUSED[name]}")
+    if name in _BY_OLD:
+        return ImproperlyConfigured(f"the setting {name} is the old name of {_BY_OLD[name]}; write that")
+    if name.startswith(_BACKENDS):
+        return ImproperlyConfigured(f"the setting {name} has no counterpart: results are kept in the store itself")
+    if name.startswith(_MESSAGING):
+        return ImproperlyConfigured(f"the setting {name} has no counterpart: there is no broker to tune")
+    near = did_you_mean(name.lower(), [*HONOURED, *ALWAYS])
+    return ImproperlyConfigured(f"there is no setting {name!r}{near}")
+
+
+class Settings(MutableMapping[str, Any]):
+    """``app.conf``: by attribute, by key, or several with ``update``. A wrong one fails where it is written."""
+
+    def __init__(self) -> None:
+        self.__dict__.update(_given={}, _fixed=False, _fill=None)
+
+    # -- writing
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self[name] = value
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if name in ALWAYS:
+            self._given[name] = value
+            return
+        if name not in HONOURED:
+            raise refuse(name)
+        try:
+            parsed = HONOURED[name][1](value, name)
+        except WindlassError:
+            raise
+        except (TypeError, ValueError) as error:
+            raise ImproperlyConfigured(f"{name} is {value!r}: {error}") from error
+        if self._fixed and name not in _LIVE and parsed != self[name]:
+            raise ImproperlyConfigured(f"{name} was set after the app was first used; set it where the app is made")
+        self._given[name] = parsed
+
+    def add_defaults(self, values: Mapping[str, Any]) -> None:
+        """Values for what is not set yet."""
+        for name, value in values.items():
+            if name not in self._given:
+                self[name] = value
+
+    def __delitem__(self, name: str) -> None:
+        self._given.pop(name, None)
+
+    # -- reading
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(str(refuse(name))) from None
+
+    def __getitem__(self, name: str) -> Any:
+        if self._fill is not None:
+            fill, self.__dict__["_fill"] = self._fill, None
+            fill()
+        if name in self._given:
+            return self._given[name]
+        if name in HONOURED:
+            default = HONOURED[name][0]
+            if isinstance(default, dict):  # one that may be changed in place
+                self._given[name] = default = HONOURED[name][1](default, name)
+            return default
+        if name in ALWAYS:
+            return None
+        raise KeyError(name)
+
+    def is_set(self, name: str) -> bool:
+        _ = self["broker_url"]  # a configuration that is read when it is needed is read now
+        return name in self._given
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([*HONOURED, *(name for name in self._given if name not in HONOURED)])
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def __contains__(self, name: object) -> bool:
+        return name in HONOURED or name in self._given
+
+    def __repr__(self) -> str:
+        return f"<conf: {self._given!r}>"
+
+    # -- the app's side
+
+    def read_later(self, fill: Callable[[], None]) -> None:
+        """Called before the first value is read."""
+        self.__dict__["_fill"] = fill
+
+    def fix(self) -> None:
+        """From now on only what can take effect may be changed."""
+        self.__dict__["_fixed"] = True
+
+
+def from_object(source: Any, namespace: str = "") -> dict[str, Any]:
+    """The settings a module, class or mapping holds; with a namespace, those whose names begin with it (Django)."""
+    names: Iterable[str] = source if isinstance(source, Mapping) else dir(source)
+    read = source.__getitem__ if isinstance(source, Mapping) else lambda name: getattr(source, name)
+    prefix = f"{namespace}_".upper() if namespace else ""
+    if prefix:
+        return {name[len(prefix) :].lower(): read(name) for name in names if name.startswith(prefix)}
+    found = {}
+    for name in names:
+        # A module also holds its imports and helpers: only what is written like a setting is taken for one.
+        if isinstance(source, Mapping) or name in HONOURED or name in ALWAYS or _looks_like_setting(name):
+            found[name] = read(name)
+    return found
+
+
+def _looks_like_setting(name: str) -> bool:
+    families = ("task_", "worker_", "result_", "broker_", "beat_", "redis_", *_BACKENDS, *_MESSAGING)
+    return name in REFUSED or name in _BY_OLD or name.startswith(families)

@@ -1,0 +1,76 @@
+"""Exceptions out of what the store keeps of them: a class's name, a text, and arguments where they are not that text.
+
+Nothing is ever imported for it. A class is used only if its module is loaded already and it is an ``Exception``; for
+any other a class of the same name is made up, so that what is raised still says what it was.
+"""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from collections.abc import Sequence
+from functools import lru_cache, reduce
+from typing import Any
+
+from windlass.celery.exceptions import NotRegistered, TaskRevokedError
+from windlass.errors import JobExpired, UnknownTask
+
+_TRANSLATED = {
+    "windlass.errors.JobExpired": TaskRevokedError,
+    "windlass.errors.JobCancelled": TaskRevokedError,
+    "windlass.errors.UnknownTask": NotRegistered,
+}
+assert {JobExpired.__name__, UnknownTask.__name__} <= {name.rpartition(".")[2] for name in _TRANSLATED}
+
+
+class RemoteError(Exception):
+    """A failure whose own class is not at hand here; each has a subclass named like its own class."""
+
+
+def rebuild(kind: str, message: str, args: Sequence[Any] | None = None) -> Exception:
+    """The exception that ``kind`` and ``message`` describe, as near as can be."""
+    cls = _TRANSLATED.get(kind) or find(kind) or _made_up(kind)
+    for attempt in ([tuple(args)] if args is not None else []) + [(message,)]:
+        try:
+            error = cls(*attempt)
+        except Exception:
+            continue
+        return error
+    # Its constructor wants something else: the class is right, and that is what `except` looks at.
+    error = cls.__new__(cls)
+    error.args = tuple(args) if args is not None else (message,)
+    return error
+
+
+def find(kind: str) -> type[Exception] | None:
+    """A class that is loaded already."""
+    if "." not in kind:
+        return _checked(getattr(builtins, kind, None))
+    parts = kind.split(".")
+    for cut in range(len(parts) - 1, 0, -1):
+        module = sys.modules.get(".".join(parts[:cut]))
+        if module is not None:
+            try:
+                # The attributes of a module as they are: its __getattr__ may import.
+                first = vars(module)[parts[cut]]
+                return _checked(reduce(getattr, parts[cut + 1 :], first))
+            except (KeyError, AttributeError):
+                return None
+    return None
+
+
+def _checked(found: object) -> type[Exception] | None:
+    return found if isinstance(found, type) and issubclass(found, Exception) else None
+
+
+@lru_cache(maxsize=1024)
+def _made_up(kind: str) -> type[Exception]:
+    module, _, name = kind.rpartition(".")
+    return type(name or "Error", (RemoteError,), {"__module__": module or RemoteError.__module__})
+
+
+def arguments_worth_keeping(error: BaseException) -> list[Any] | None:
+    """An exception's arguments where its text alone would not bring them back."""
+    plain = all(isinstance(arg, str | int | float | bool | type(None)) for arg in error.args)
+    same = len(error.args) == 1 and isinstance(error.args[0], str) and error.args[0] == str(error)
+    return list(error.args) if plain and error.args and not same else None

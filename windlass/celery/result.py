@@ -1,0 +1,642 @@
+"""Results in Celery's words: what became of a task, read from the store each time it is asked."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Self
+
+from windlass import JobInfo, JobLost, ResultTimeout, State, SyncHandle
+from windlass.celery import _state, states
+from windlass.celery.exceptions import (
+    ChordError,
+    ImproperlyConfigured,
+    IncompleteStream,
+    TaskRevokedError,
+    TimeoutError,
+)
+from windlass.celery.rebuild import rebuild
+from windlass.celery.request import Extra, read_extra
+from windlass.celery.trace import IGNORED, Ended
+from windlass.celery.values import unpack
+from windlass.errors import JobError
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from windlass.celery.app import Celery
+    from windlass.celery.request import Context
+    from windlass.celery.task import Task
+
+__all__ = [
+    "AsyncResult", "EagerResult", "GroupResult", "ResultBase", "ResultSet", "allow_join_result", "denied_join_result",
+    "result_from_tuple",
+]  # fmt: skip
+
+
+def allow_join_result() -> AbstractContextManager[None]:
+    """Inside a task: waiting for others is meant."""
+    return _state.waiting_allowed(True)
+
+
+def denied_join_result() -> AbstractContextManager[None]:
+    return _state.waiting_allowed(False)
+
+
+def check_may_wait() -> None:
+    if not _state.may_wait():
+        raise RuntimeError(
+            "Never call result.get() within a task: it would hold a slot that the other task may need. Use a chain, a "
+            "chord or self.replace(); where it is meant, allow_join_result()"
+        )
+
+
+class ResultBase:
+    """What all results have."""
+
+    id: str | None = None
+    parent: ResultBase | None = None
+
+    def as_tuple(self) -> Any:
+        raise NotImplementedError
+
+    def get(self, timeout: float | None = None, **options: Any) -> Any:
+        raise NotImplementedError
+
+    def ready(self) -> bool:
+        raise NotImplementedError
+
+    @property
+    def children(self) -> list[ResultBase]:
+        return []
+
+    def forget(self) -> None:
+        raise NotImplementedError
+
+    def revoke(self, **options: Any) -> None:
+        raise NotImplementedError
+
+    def iterdeps(self, intermediate: bool = False) -> Iterator[tuple[ResultBase | None, ResultBase]]:
+        """This result and all that came of it, each with the one it came of."""
+        stack: deque[tuple[ResultBase | None, ResultBase]] = deque([(None, self)])
+        while stack:
+            parent, node = stack.popleft()
+            yield parent, node
+            if node.ready():
+                stack.extend((node, child) for child in node.children)
+            elif not intermediate:
+                raise IncompleteStream
+
+
+class Reading:
+    """One look at a task's record."""
+
+    def __init__(self, info: JobInfo | None) -> None:
+        self.info = info
+        self.extra: Extra = read_extra(info.headers) if info is not None else Extra()
+        told = info.progress.data.get("celery") if info is not None and info.progress is not None else None
+        self.told: Mapping[str, Any] = told if isinstance(told, dict) else {}
+
+    @property
+    def state(self) -> str:
+        info = self.info
+        if info is None:
+            return states.PENDING
+        if info.state is State.CANCELLED:
+            return self._own(any_attempt=True) or states.IGNORED if info.reason == IGNORED else states.REVOKED
+        if info.state in _ENDED:
+            return _ENDED[info.state]
+        if info.state is State.RUNNING:
+            return self._own() or states.STARTED
+        if info.attempts:
+            return states.RETRY
+        # Waiting again after it ran: other work has taken its place.
+        return states.STARTED if info.state is State.WAITING and info.started_at else states.PENDING
+
+    def _own(self, any_attempt: bool = False) -> str:
+        """The state the task gave itself in this attempt."""
+        if self.info is None or not (any_attempt or self.told.get("attempt") == self.info.attempts + 1):
+            return ""
+        return str(self.told.get("state") or "")
+
+    @property
+    def meta(self) -> Any:
+        return unpack(self.told.get("meta"))
+
+
+_ENDED = {State.SUCCEEDED: states.SUCCESS, State.FAILED: states.FAILURE, State.SKIPPED: states.FAILURE}
+
+
+class AsyncResult(ResultBase):
+    """A task that was sent, by its id."""
+
+    TimeoutError = TimeoutError
+    app: Celery
+
+    def __init__(
+        self, id: str, backend: Any = None, task_name: str | None = None, app: Celery | None = None,
+        parent: ResultBase | None = None, ignored: bool = False,
+    ) -> None:  # fmt: skip
+        if id is None:
+            raise ValueError("AsyncResult needs an id")
+        self.id: str = id
+        self.app = _state.app_or_default(app)
+        self.parent, self.ignored = parent, ignored
+        self._ended: Reading | None = None
+
+    @property
+    def task_id(self) -> str:
+        return self.id
+
+    @property
+    def handle(self) -> SyncHandle[Any]:
+        """The same job as Windlass's own handle."""
+        return self.app.windlass.sync.job(self.id)
+
+    def read(self) -> Reading:
+        if self._ended is not None:
+            return self._ended
+        found = Reading(self.handle.info())
+        if found.info is not None and found.info.state.terminal:
+            self._ended = found
+        return found
+
+    # -- what it is at
+
+    @property
+    def state(self) -> str:
+        return self.read().state
+
+    status = state
+
+    def ready(self) -> bool:
+        found = self.read()
+        return found.info is not None and found.info.state.terminal
+
+    def successful(self) -> bool:
+        return self.state == states.SUCCESS
+
+    def failed(self) -> bool:
+        return self.state == states.FAILURE
+
+    def exists(self) -> bool:
+        return self.read().info is not None
+
+    @property
+    def result(self) -> Any:
+        """What it returned or raised; before that, what it said of itself by ``update_state``."""
+        found = self.read()
+        if found.state == states.SUCCESS:
+            return unpack(found.info.result) if found.info is not None else None
+        if found.state in states.EXCEPTION_STATES and (found.info is None or found.info.reason != IGNORED):
+            return self._exception(found)
+        return _raised_by(found.meta) if found.state == states.FAILURE else found.meta
+
+    info = result
+
+    def _exception(self, found: Reading) -> Exception:
+        info = found.info
+        if info is not None and info.state is State.SKIPPED:
+            return self._skipped(found)
+        if info is not None and info.error is not None and info.state is not State.CANCELLED:
+            return rebuild(info.error.type, info.error.message, found.told.get("exc_args"))
+        return TaskRevokedError(info.reason if info is not None and info.reason == "expired" else "revoked")
+
+    def _skipped(self, found: Reading) -> Exception:
+        """What kept it from running: the error of the task before it; of a chord's body, that there was one."""
+        culprit = self._culprit(found)
+        cause = culprit.result if culprit is not None else None
+        if found.extra.chord:
+            who = (
+                f"Dependency {culprit.id} raised {cause!r}" if culprit is not None else found.info and found.info.reason
+            )
+            error = ChordError(who)
+            error.__cause__ = cause if isinstance(cause, Exception) else None
+            return error
+        return (
+            cause if isinstance(cause, Exception) else TaskRevokedError(found.info.reason if found.info else "skipped")
+        )
+
+    def _culprit(self, found: Reading) -> AsyncResult | None:
+        if found.info is None:
+            return None
+        # "task id failed" or "task id was cancelled": the reason names the job, and is kept with this one.
+        words = found.info.reason.split(" ")
+        return AsyncResult(words[1], app=self.app) if len(words) >= 3 and words[1] != self.id else None
+
+    @property
+    def traceback(self) -> str | None:
+        info = self.read().info
+        return info.error.traceback or None if info is not None and info.error is not None else None
+
+    @property
+    def name(self) -> str | None:
+        info = self.read().info
+        return info.task if info is not None else None
+
+    @property
+    def args(self) -> Any:
+        """Windlass keeps arguments by name: these are the ones that have none."""
+        info = self.read().info
+        return unpack(info.args.get("*args", [])) if info is not None and isinstance(info.args, dict) else None
+
+    @property
+    def kwargs(self) -> Any:
+        info = self.read().info
+        if info is None or not isinstance(info.args, dict):
+            return None
+        return {name: unpack(value) for name, value in info.args.items() if name != "*args"}
+
+    @property
+    def queue(self) -> str | None:
+        info = self.read().info
+        return info.queue if info is not None else None
+
+    @property
+    def worker(self) -> str | None:
+        info = self.read().info
+        return info.worker or None if info is not None else None
+
+    @property
+    def retries(self) -> int | None:
+        found = self.read()
+        return found.extra.retries + found.info.attempts if found.info is not None else None
+
+    @property
+    def date_done(self) -> datetime | None:
+        info = self.read().info
+        return info.finished_at if info is not None else None
+
+    @property
+    def children(self) -> list[ResultBase]:
+        """What this task started, and what follows it in its chain."""
+        found = self.read()
+        tuples = [*found.extra.children, *(found.told.get("children") or [])]
+        return [result_from_tuple(item, self.app) for item in tuples]
+
+    # -- waiting
+
+    def get(
+        self, timeout: float | None = None, propagate: bool = True, interval: float = 0.5,
+        callback: Callable[[str, Any], Any] | None = None, disable_sync_subtasks: bool = True, **other: Any,
+    ) -> Any:  # fmt: skip
+        """What the task returned. Waits for it; raises what it raised, unless ``propagate`` is False."""
+        if self.ignored:
+            return None
+        if disable_sync_subtasks:
+            check_may_wait()
+        self._wait(timeout)
+        return self.maybe_throw(propagate, callback)
+
+    wait = get
+
+    def _wait(self, timeout: float | None) -> None:
+        if self._ended is not None:
+            return
+        if asyncio._get_running_loop() is not None:
+            raise RuntimeError("result.get() would block the running event loop; await result.handle there")
+        try:
+            self.handle.get(None if timeout is None else max(0.0, timeout))
+        except ResultTimeout:
+            raise TimeoutError("The operation timed out.") from None
+        except JobLost:
+            raise
+        except JobError:
+            pass  # the record says more than the error, and is read next
+
+    def maybe_throw(self, propagate: bool = True, callback: Callable[[str, Any], Any] | None = None) -> Any:
+        value = self.result
+        if propagate and isinstance(value, Exception) and self.state in states.PROPAGATE_STATES:
+            raise value
+        if callback is not None:
+            callback(self.id, value)
+        return value
+
+    maybe_reraise = maybe_throw
+
+    def then(self, callback: Any, on_error: Any = None, weak: bool = False) -> Any:
+        raise ImproperlyConfigured("result.then() has no counterpart: use link=, or await result.handle")
+
+    def collect(self, intermediate: bool = False, **options: Any) -> Iterator[tuple[ResultBase, Any]]:
+        """This result and all that came of it, with their values."""
+        for _, node in self.iterdeps(intermediate):
+            yield node, node.get(**options)
+
+    def get_leaf(self) -> Any:
+        value = None
+        for _, node in self.iterdeps():
+            value = node.get()
+        return value
+
+    # -- changing
+
+    def revoke(self, connection: Any = None, terminate: bool = False, **other: Any) -> None:
+        """Keep it from running. One that runs goes on, unless ``terminate`` is given."""
+        info = None if terminate else self.handle.info()
+        if info is None or info.state is not State.RUNNING:
+            self.handle.cancel("revoked")
+
+    def forget(self) -> None:
+        """Delete what is known of it, and of its parents."""
+        self._ended = None
+        if self.parent is not None:
+            self.parent.forget()
+        self.handle.forget()
+
+    # -- as a value
+
+    def as_tuple(self) -> Any:
+        return (self.id, self.parent.as_tuple() if self.parent is not None else None), None
+
+    def as_list(self) -> list[str]:
+        parents = self.parent.as_list() if isinstance(self.parent, AsyncResult) else []
+        return [self.id, *parents]
+
+    def __str__(self) -> str:
+        return self.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, AsyncResult):
+            return self.id == other.id
+        return self.id == other if isinstance(other, str) else NotImplemented
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.id, None, None, None, self.parent)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.id}>"
+
+
+def _raised_by(meta: Any) -> Any:
+    """An exception out of what a task gave ``update_state`` with FAILURE, in the form Celery's users write it."""
+    if isinstance(meta, Mapping) and "exc_type" in meta:
+        message = meta.get("exc_message", "")
+        args = message if isinstance(message, list) else None
+        return rebuild(str(meta["exc_type"]), str(message), args)
+    return meta
+
+
+class ResultSet(ResultBase):
+    """Several results, in order."""
+
+    def __init__(self, results: Iterable[Any], app: Celery | None = None, **options: Any) -> None:
+        self.results: list[Any] = list(results or ())
+        self._app = app
+
+    @property
+    def app(self) -> Celery:
+        return self._app or (self.results[0].app if self.results else _state.get_current_app())
+
+    def add(self, result: Any) -> None:
+        if result not in self.results:
+            self.results.append(result)
+
+    def update(self, results: Iterable[Any]) -> None:
+        for result in results:
+            self.add(result)
+
+    def remove(self, result: Any) -> None:
+        try:
+            self.results.remove(self.app.AsyncResult(result) if isinstance(result, str) else result)
+        except ValueError:
+            raise KeyError(result) from None
+
+    def discard(self, result: Any) -> None:
+        if result in self.results:
+            self.results.remove(result)
+
+    def clear(self) -> None:
+        self.results.clear()
+
+    # -- what they are at
+
+    def ready(self) -> bool:
+        return all(result.ready() for result in self.results)
+
+    def successful(self) -> bool:
+        return all(result.successful() for result in self.results)
+
+    def failed(self) -> bool:
+        return any(result.failed() for result in self.results)
+
+    def waiting(self) -> bool:
+        return any(not result.ready() for result in self.results)
+
+    def completed_count(self) -> int:
+        """How many succeeded."""
+        return sum(int(result.successful()) for result in self.results)
+
+    def maybe_throw(self, callback: Any = None, propagate: bool = True) -> None:
+        for result in self.results:
+            result.maybe_throw(callback=callback, propagate=propagate)
+
+    maybe_reraise = maybe_throw
+
+    # -- waiting
+
+    def get(self, timeout: float | None = None, propagate: bool = True, **options: Any) -> Any:
+        return self.join(timeout, propagate, **options)
+
+    def join(
+        self, timeout: float | None = None, propagate: bool = True, interval: float = 0.5,
+        callback: Callable[[str, Any], Any] | None = None, no_ack: bool = True, on_message: Any = None,
+        disable_sync_subtasks: bool = True, on_interval: Any = None, **other: Any,
+    ) -> list[Any]:  # fmt: skip
+        """Their values in order. ``timeout`` is for all of them together."""
+        if disable_sync_subtasks:
+            check_may_wait()
+        deadline = None if timeout is None else time.monotonic() + timeout
+        values: list[Any] = []
+        for result in self.results:
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            value = result.get(timeout=left, propagate=propagate, disable_sync_subtasks=disable_sync_subtasks)
+            if callback is not None:
+                callback(result.id, value)
+            else:
+                values.append(value)
+        return values
+
+    join_native = join
+
+    def iterate(self, timeout: float | None = None, propagate: bool = True, interval: float = 0.5) -> Iterator[Any]:
+        for result in self.results:
+            yield result.get(timeout=timeout, propagate=propagate)
+
+    # -- changing
+
+    def revoke(self, **options: Any) -> None:
+        for result in self.results:
+            result.revoke(**options)
+
+    def forget(self) -> None:
+        for result in self.results:
+            result.forget()
+
+    # -- as a value
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.results)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.results[index]
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    def __eq__(self, other: object) -> bool:
+        return self.results == other.results if isinstance(other, ResultSet) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.results))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: [{', '.join(map(str, self.results))}]>"
+
+
+class GroupResult(ResultSet):
+    """The results of a group, under the group's id."""
+
+    def __init__(
+        self, id: str | None = None, results: Iterable[Any] = (), parent: ResultBase | None = None, **options: Any
+    ) -> None:
+        super().__init__(results, **options)
+        self.id, self.parent = id, parent
+
+    @property
+    def children(self) -> list[Any]:
+        return self.results
+
+    def as_tuple(self) -> Any:
+        parent = self.parent.as_tuple() if self.parent is not None else None
+        return (self.id, parent), [result.as_tuple() for result in self.results]
+
+    def save(self, backend: Any = None) -> None:
+        """Keep it under its id, for ``restore``."""
+        self.app.save_group(self)
+
+    def delete(self, backend: Any = None) -> None:
+        """Forget what ``save`` kept."""
+        self.app.delete_group(str(self.id))
+
+    @classmethod
+    def restore(cls, id: str, backend: Any = None, app: Celery | None = None) -> GroupResult | None:
+        """The results of a group by its id, or None."""
+        return _state.app_or_default(app).restore_group(id)
+
+    def __bool__(self) -> bool:
+        return bool(self.id or self.results)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, GroupResult):
+            return (self.id, self.results, self.parent) == (other.id, other.results, other.parent)
+        return self.id == other if isinstance(other, str) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+    def __repr__(self) -> str:
+        return f"<GroupResult: {self.id} [{', '.join(map(str, self.results))}]>"
+
+
+class EagerResult(AsyncResult):
+    """The result of a task that ran in place."""
+
+    def __init__(
+        self, id: str, ret_value: Any, state: str, traceback: str | None = None, name: str | None = None,
+        children: Iterable[Any] = (), app: Celery | None = None,
+    ) -> None:  # fmt: skip
+        self.id, self.parent, self.ignored = id, None, False
+        self._value, self._state, self._traceback, self._name = ret_value, state, traceback, name
+        self._children = list(children)
+        if app is not None:
+            self.app = app
+
+    @classmethod
+    def of(cls, task: Task, request: Context, ended: Ended) -> Self:
+        told = request.get("told") or {}
+        state, value = ended.state, ended.value
+        if state == states.IGNORED:
+            state, value = told.get("state") or states.IGNORED, told.get("meta")
+        elif state == states.REJECTED:
+            state = states.FAILURE
+        trace = ended.info.traceback if ended.info is not None and state != states.IGNORED else None
+        return cls(str(request.id), value, state, trace, task.name, request.children, task.app)
+
+    @property
+    def state(self) -> str:
+        return self._state
+
+    @property
+    def status(self) -> str:
+        return self._state
+
+    @property
+    def result(self) -> Any:
+        return self._value
+
+    @property
+    def info(self) -> Any:
+        return self._value
+
+    @property
+    def traceback(self) -> str | None:
+        return self._traceback
+
+    @property
+    def name(self) -> str | None:
+        return self._name
+
+    @property
+    def children(self) -> list[Any]:
+        return self._children
+
+    def ready(self) -> bool:
+        return True
+
+    def exists(self) -> bool:
+        return True
+
+    def get(
+        self, timeout: float | None = None, propagate: bool = True, interval: float = 0.5,
+        callback: Callable[[str, Any], Any] | None = None, disable_sync_subtasks: bool = True, **other: Any,
+    ) -> Any:  # fmt: skip
+        if disable_sync_subtasks:
+            check_may_wait()
+        if propagate and self._state in states.PROPAGATE_STATES:
+            raise self._value if isinstance(self._value, Exception) else Exception(self._value)
+        if callback is not None:
+            callback(self.id, self._value)
+        return self._value
+
+    wait = get
+
+    def revoke(self, connection: Any = None, terminate: bool = False, **other: Any) -> None:
+        self._state, self._value, self._traceback = states.REVOKED, TaskRevokedError("revoked"), None
+
+    def forget(self) -> None:
+        """There is nothing in the store to forget."""
+
+    def __repr__(self) -> str:
+        return f"<EagerResult: {self.id}>"
+
+
+def result_from_tuple(r: Any, app: Celery | None = None) -> Any:
+    """A result out of its ``as_tuple()``, also after that has been through JSON."""
+    if isinstance(r, ResultBase):
+        return r
+    app = _state.app_or_default(app)
+    head, nodes = r
+    id, parent = head if isinstance(head, list | tuple) else (head, None)
+    before = result_from_tuple(parent, app) if parent else None
+    if nodes is None:
+        return AsyncResult(id, app=app, parent=before)
+    return GroupResult(id, [result_from_tuple(node, app) for node in nodes], parent=before, app=app)

@@ -1,0 +1,190 @@
+"""Celery's schedules as values: ``crontab`` and ``schedule``, with Celery's fields, its grammar and its checks.
+
+They say when; nothing here fires. Windlass keeps schedules in the store, not in a beat process.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any
+
+__all__ = ["ParseException", "crontab", "crontab_parser", "maybe_schedule", "schedule"]
+
+Spec = int | str | Iterable[int]
+
+_DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_LONGEST = {1: 31, 2: 29, 3: 31, 4: 30, 5: 31, 6: 30, 7: 31, 8: 31, 9: 30, 10: 31, 11: 30, 12: 31}
+_PART = re.compile(r"(?:(?P<star>\*)|(?P<low>\w+)(?:-(?P<high>\w+))?)(?:/(?P<step>\w+))?")
+
+
+class ParseException(ValueError):
+    """A crontab field that cannot be read."""
+
+
+class crontab_parser:
+    """Reads one field: ``crontab_parser(60).parse("*/15")`` is ``{0, 15, 30, 45}``. Ranges may wrap: ``fri-mon``."""
+
+    ParseException = ParseException
+
+    def __init__(self, max_: int = 60, min_: int = 0) -> None:
+        self.max_, self.min_ = max_, min_
+
+    def parse(self, spec: str) -> set[int]:
+        found: set[int] = set()
+        for part in spec.split(","):
+            if not part:
+                raise ParseException(f"crontab field {spec!r} has an empty part")
+            found.update(self._part(part.strip(), spec))
+        return found
+
+    def _part(self, part: str, spec: str) -> Iterable[int]:
+        match = _PART.fullmatch(part)
+        if match is None:
+            raise ParseException(f"crontab field {spec!r}: {part!r} is no number, name, range or step")
+        step = self._step(match["step"], spec)
+        if match["star"]:
+            return list(range(self.min_, self.min_ + self.max_))[::step]
+        low = self._number(match["low"], spec)
+        if match["high"] is None:
+            if match["step"] is not None:
+                raise ParseException(f"crontab field {spec!r}: a step needs a range or *, as in */5 or 0-30/5")
+            return [low]
+        high = self._number(match["high"], spec)
+        if high < low:  # over the end: fri-mon
+            return [*range(low, self.min_ + self.max_), *range(self.min_, high + 1)][::step]
+        return range(low, high + 1, step)
+
+    def _step(self, text: str | None, spec: str) -> int:
+        if text is None:
+            return 1
+        if not text.isdigit() or int(text) < 1:
+            raise ParseException(f"crontab field {spec!r}: the step {text!r} is no whole number above 0")
+        return int(text)
+
+    def _number(self, text: str, spec: str) -> int:
+        number = int(text) if text.isdigit() else self._name(text, spec)
+        if not self.min_ <= number < self.min_ + self.max_:
+            raise ParseException(
+                f"crontab field {spec!r}: {text} is not between {self.min_} and {self.min_ + self.max_ - 1}"
+            )
+        return number
+
+    def _name(self, text: str, spec: str) -> int:
+        names = {7: _DAYS, 12: _MONTHS}.get(self.max_, ())
+        if text[:3].lower() in names:
+            return names.index(text[:3].lower()) + self.min_
+        raise ParseException(f"crontab field {spec!r}: {text!r} is no number" + (" or name" if names else ""))
+
+
+class crontab:
+    """``crontab(minute=0, hour="*/3", day_of_week="mon-fri")``. All of its fields must hold."""
+
+    def __init__(
+        self, minute: Spec = "*", hour: Spec = "*", day_of_week: Spec = "*", day_of_month: Spec = "*",
+        month_of_year: Spec = "*", nowfun: Any = None, app: Any = None,
+    ) -> None:  # fmt: skip
+        if nowfun is not None:
+            raise ValueError("crontab(nowfun=...) has no counterpart: schedules follow the store's clock")
+        self.minute = _expand(minute, 60)
+        self.hour = _expand(hour, 24)
+        self.day_of_week = _expand(day_of_week, 7)
+        self.day_of_month = _expand(day_of_month, 31, 1)
+        self.month_of_year = _expand(month_of_year, 12, 1)
+        self.app = app
+        self._given = tuple(_text(spec) for spec in (minute, hour, day_of_week, day_of_month, month_of_year))
+        if not any(day <= _LONGEST[month] for month in self.month_of_year for day in self.day_of_month):
+            raise ValueError(f"crontab: no month of {self._given[4]!r} has a day {self._given[3]!r}")
+
+    @classmethod
+    def from_string(cls, text: str) -> crontab:
+        """The five fields of a crontab line: minute, hour, day of the month, month, day of the week."""
+        fields = text.split()
+        if len(fields) != 5:
+            raise ValueError(f"crontab line {text!r} has {len(fields)} fields; five are needed")
+        minute, hour, day_of_month, month_of_year, day_of_week = fields
+        return cls(minute, hour, day_of_week, day_of_month, month_of_year)
+
+    @property
+    def expression(self) -> str:
+        """The same as a crontab line."""
+        minute, hour, day_of_week, day_of_month, month_of_year = self._given
+        return f"{minute} {hour} {day_of_month} {month_of_year} {day_of_week}"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, crontab):
+            return NotImplemented
+        return self._fields() == other._fields()
+
+    def __hash__(self) -> int:
+        return hash(self._fields())
+
+    def _fields(self) -> tuple[frozenset[int], ...]:
+        fields = (self.minute, self.hour, self.day_of_week, self.day_of_month, self.month_of_year)
+        return tuple(frozenset(field) for field in fields)
+
+    def __repr__(self) -> str:
+        return f"<crontab: {self.expression} (m/h/dM/MY/d)>"
+
+
+def _expand(spec: Spec, max_: int, min_: int = 0) -> set[int]:
+    if isinstance(spec, str):
+        return crontab_parser(max_, min_).parse(spec)
+    try:
+        found = {int(spec)} if isinstance(spec, int) else {int(number) for number in spec}
+    except TypeError:
+        raise TypeError(f"crontab field is {spec!r}; give a number, a text such as '*/5', or several numbers") from None
+    for number in found:
+        if not min_ <= number < min_ + max_:
+            raise ValueError(f"crontab field {number!r} is not between {min_} and {min_ + max_ - 1}")
+    if not found:
+        raise ValueError("crontab field is empty")
+    return found
+
+
+def _text(spec: Spec) -> str:
+    if isinstance(spec, int | str):
+        return str(spec).replace(" ", "")
+    return ",".join(str(number) for number in sorted(spec))
+
+
+class schedule:
+    """Every so many seconds."""
+
+    def __init__(
+        self, run_every: float | timedelta | None = None, relative: bool = False, nowfun: Any = None, app: Any = None
+    ) -> None:
+        if nowfun is not None:
+            raise ValueError("schedule(nowfun=...) has no counterpart: schedules follow the store's clock")
+        if type(run_every) not in (int, float, timedelta) or run_every is None:
+            raise TypeError(f"schedule is {run_every!r}; give seconds or a timedelta")
+        self.run_every = run_every if isinstance(run_every, timedelta) else timedelta(seconds=run_every)
+        if self.run_every <= timedelta(0):
+            raise ValueError(f"schedule is {run_every!r}; it must be above 0")
+        self.relative, self.app = relative, app
+
+    @property
+    def seconds(self) -> float:
+        return self.run_every.total_seconds()
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, schedule):
+            return self.run_every == other.run_every
+        return self.run_every == other if isinstance(other, timedelta) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.run_every)
+
+    def __repr__(self) -> str:
+        return f"<freq: {self.seconds:g} seconds>"
+
+
+def maybe_schedule(value: Any, relative: bool = False, app: Any = None) -> schedule | crontab:
+    """A schedule as ``beat_schedule`` may name it: seconds, a timedelta, a crontab."""
+    if isinstance(value, schedule | crontab):
+        return value
+    if type(value).__name__ == "solar":
+        raise TypeError("solar schedules have no counterpart")
+    return schedule(value, relative, app=app)

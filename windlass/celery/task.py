@@ -1,0 +1,448 @@
+"""Celery's task: options as attributes, and the ways to call it. Each is declared as a task of the Windlass app."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from windlass.celery import _state, states, trace
+from windlass.celery.exceptions import ImproperlyConfigured, MaxRetriesExceededError, Retry
+from windlass.celery.request import Context, node_name
+from windlass.celery.utils import uuid
+from windlass.core.hints import did_you_mean
+
+if TYPE_CHECKING:
+    from windlass.celery.app import Celery
+    from windlass.celery.canvas import Signature, chunks, xmap, xstarmap
+    from windlass.celery.result import AsyncResult, EagerResult
+
+MANY = 10_000
+"""Windlass's most retries: this layer counts them itself, by ``max_retries``."""
+
+_MISSING: Any = type("Missing", (), {"__repr__": lambda self: "<not given>"})()
+
+OPTIONS = frozenset(
+    {"name", "bind", "base", "max_retries", "default_retry_delay", "rate_limit", "ignore_result", "trail",
+     "send_events", "store_errors_even_if_ignored", "serializer", "time_limit", "soft_time_limit", "backend",
+     "track_started", "acks_late", "acks_on_failure_or_timeout", "acks_on_failure", "acks_on_timeout",
+     "reject_on_worker_lost", "throws", "expires", "priority", "queue", "autoretry_for", "dont_autoretry_for",
+     "retry_kwargs", "retry_backoff", "retry_backoff_max", "retry_jitter", "typing", "pydantic", "shared", "lazy",
+     "abstract", "resultrepr_maxsize", "on_failure", "on_success", "on_retry", "after_return", "before_start"}
+)  # fmt: skip
+_NO_OPTION = {
+    "routing_key": "there are no exchanges; give queue",
+    "exchange": "there are no exchanges; give queue",
+    "exchange_type": "there are no exchanges; give queue",
+    "compression": "nothing is compressed",
+    "Strategy": "a worker's parts are its own",
+    "Request": "a worker's parts are its own",
+    "retry_on_worker_lost": "use acks_late: a job whose worker died runs again, three times at most",
+}
+
+
+class Task:
+    """Base of all tasks. ``bind=True`` gives the function this object as ``self``."""
+
+    MaxRetriesExceededError = MaxRetriesExceededError
+
+    name: str = ""
+    max_retries: int | None = 3
+    default_retry_delay: float = 180
+    rate_limit: Any = None
+    ignore_result: bool | None = None
+    trail: bool = True
+    send_events: bool = True
+    store_errors_even_if_ignored: bool | None = None
+    serializer: str | None = None
+    time_limit: float | None = None
+    soft_time_limit: float | None = None
+    backend: Any = None
+    track_started: bool | None = None
+    acks_late: bool | None = None
+    reject_on_worker_lost: bool | None = None
+    throws: Any = ()
+    expires: Any = None
+    priority: int | None = None
+    queue: Any = None
+    typing: bool | None = None
+    pydantic: bool = False
+    resultrepr_maxsize: int = 1024
+    abstract: bool = True
+    autoretry_for: Any = ()
+    dont_autoretry_for: Any = ()
+    retry_kwargs: Any = None
+    retry_backoff: Any = False
+    retry_backoff_max: int = 600
+    retry_jitter: bool = True
+
+    _app: Celery | None = None
+    __wrapped__: Any = None
+
+    @property
+    def app(self) -> Celery:
+        return _state.app_or_default(self._app)
+
+    # -- what a user may override
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError("a task defines run()")
+
+    def before_start(self, task_id: Any, args: Any, kwargs: Any) -> None: ...
+
+    def on_success(self, retval: Any, task_id: Any, args: Any, kwargs: Any) -> None: ...
+
+    def on_retry(self, exc: Any, task_id: Any, args: Any, kwargs: Any, einfo: Any) -> None: ...
+
+    def on_failure(self, exc: Any, task_id: Any, args: Any, kwargs: Any, einfo: Any) -> None: ...
+
+    def after_return(self, status: str, retval: Any, task_id: Any, args: Any, kwargs: Any, einfo: Any) -> None: ...
+
+    @classmethod
+    def on_bound(cls, app: Celery) -> None:
+        """Called when the task is declared in an app."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run it here and now, as the plain function it is."""
+        with _state.running(self, Context(args=args, kwargs=kwargs)):
+            return self.run(*args, **kwargs)
+
+    # -- being called
+
+    @property
+    def request(self) -> Context:
+        """The call that runs here; outside of one, the defaults."""
+        frame = _state.frame_of(self)
+        return frame.request if frame is not None else Context()
+
+    @property
+    def body(self) -> Callable[..., Any]:
+        return self.run if type(self).__call__ is Task.__call__ else self.__call__
+
+    def accept(self, args: list[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """Arguments as the function takes them, out of those that came by name, by place or both ways."""
+        count = len(self._places)
+        named, rest = args[:count], args[count:]
+        known = next((place for place, value in enumerate(named) if value is _MISSING), count)
+        by_name = {name: value for name, value in zip(self._places, named, strict=False) if value is not _MISSING}
+        for name in self._places[:known]:
+            del by_name[name]
+        given = {name: value for name, value in kwargs.items() if value is not _MISSING}
+        return self._models([*named[:known], *rest], {**by_name, **given})
+
+    def _models(self, args: list[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """With ``pydantic=True``, what is annotated as a model becomes one."""
+        if not self.pydantic:
+            return args, kwargs
+        hints = inspect.get_annotations(inspect.unwrap(self.run), eval_str=True)
+        read = {name: kind.model_validate for name, kind in hints.items() if hasattr(kind, "model_validate")}
+
+        def made(name: str, value: Any) -> Any:
+            return read[name](value) if name in read else value
+
+        placed = [made(name, value) for name, value in zip(self._places, args, strict=False)]
+        return placed + args[len(placed) :], {name: made(name, value) for name, value in kwargs.items()}
+
+    # -- declaring
+
+    def attach(self, app: Celery) -> None:
+        """Called by the app: fill in what its settings say, and check the options."""
+        self._app = app
+        vars(self)["__name__"] = type(self).__name__  # as of the function it was made of
+        where = f"task {self.name}"
+        if self.rate_limit is not None:
+            raise ImproperlyConfigured(
+                f"{where}: rate_limit={self.rate_limit!r}, and rate limits do not exist yet; leave it out, or limit "
+                "with a queue of its own and the number of its workers' processes"
+            )
+        if self.backend is not None:
+            raise ImproperlyConfigured(f"{where}: results are kept in the store itself, so backend= has no counterpart")
+        if self.serializer not in (None, "json"):
+            raise ImproperlyConfigured(
+                f"{where}: serializer={self.serializer!r}, and Windlass carries JSON and nothing else"
+            )
+        if asyncio.iscoroutinefunction(inspect.unwrap(self.run)):
+            raise ImproperlyConfigured(
+                f"{where}: an async function is no Celery task; declare it as Windlass's own, with @app.windlass.task"
+            )
+        self._signature = inspect.signature(self.run)
+        kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        self._places = tuple(p.name for p in self._signature.parameters.values() if p.kind in kinds)
+        self.on_bound(app)
+
+    def options_for_windlass(self) -> dict[str, Any]:
+        """This task's options in Windlass's words."""
+        conf = self.app.conf
+        for name in ("time_limit", "soft_time_limit", "acks_late", "reject_on_worker_lost", "ignore_result"):
+            if getattr(self, name) is None:
+                setattr(self, name, conf[f"task_{name}"])
+        hard, soft = self.time_limit or None, self.soft_time_limit or None
+        if hard and soft and soft > hard:
+            raise ImproperlyConfigured(f"task {self.name}: soft_time_limit={soft} is above time_limit={hard}")
+        options: dict[str, Any] = {
+            "name": self.name, "queue": self.own_queue or conf.task_default_queue, "timeout": hard,
+            "soft_timeout": soft, "retries": MANY, "backoff": trace.retry_in, "give_up_on": trace.no_retry_asked,
+            "result": not self.ignore_result,
+        }  # fmt: skip
+        if False in (self.acks_late, self.reject_on_worker_lost):
+            options["on_crash"] = "fail"
+        return options
+
+    @property
+    def own_queue(self) -> str | None:
+        queue = self.queue
+        return queue if queue is None or isinstance(queue, str) else getattr(queue, "name", str(queue))
+
+    def function_for_windlass(self) -> Callable[..., Any]:
+        """The function Windlass declares: it takes arguments by name, and by place from who does not know the names."""
+
+        def job(*args: Any, **kwargs: Any) -> Any:
+            return trace.run_job(self, list(args), kwargs)
+
+        job.__name__ = job.__qualname__ = type(self).__name__
+        job.__module__ = type(self).__module__
+        job.__doc__ = type(self).__doc__
+        job.__signature__ = self._open_signature()  # type: ignore[attr-defined]
+        return job
+
+    def _open_signature(self) -> inspect.Signature:
+        """All optional and untyped, as Celery's messages are; ``check_arguments`` does the checking."""
+        if self.typing is False:
+            places, others, extra = [], [], True
+        else:
+            parameters = list(self._signature.parameters.values())
+            plain = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+            loose = [p.replace(default=_MISSING, annotation=p.empty) for p in plain]
+            places = [p for p in loose if p.kind is not p.KEYWORD_ONLY]
+            others = [p for p in loose if p.kind is p.KEYWORD_ONLY]
+            extra = any(p.kind is p.VAR_KEYWORD for p in parameters)
+        taken = {p.name for p in (*places, *others)}
+        star = inspect.Parameter("args" if "args" not in taken else "args_", inspect.Parameter.VAR_POSITIONAL)
+        stars = [inspect.Parameter("more_", inspect.Parameter.VAR_KEYWORD)] if extra else []
+        self._places = tuple(p.name for p in places)
+        return inspect.Signature([*places, star, *others, *stars])
+
+    def check_arguments(self, args: Iterable[Any], kwargs: Mapping[str, Any]) -> None:
+        """TypeError where the call does not fit the function, as Celery raises it."""
+        if self.typing is not False:
+            try:
+                self._signature.bind(*args, **kwargs)
+            except TypeError as error:
+                raise TypeError(f"{self.name}{self._signature}: {error}") from None
+
+    def wanted_as_errback(self, args: Iterable[Any], kwargs: Mapping[str, Any]) -> int:
+        """Celery calls an error callback with (request, exc, traceback) if it takes them, else with the failed id."""
+        for wanted in (3, 1):
+            try:
+                self._signature.bind(*[None] * wanted, *args, **kwargs)
+            except TypeError:
+                continue
+            return wanted
+        return 3
+
+    # -- calling
+
+    def delay(self, *args: Any, **kwargs: Any) -> AsyncResult:
+        return self.apply_async(args, kwargs)
+
+    def apply_async(
+        self, args: Any = None, kwargs: Any = None, task_id: str | None = None, producer: Any = None, link: Any = None,
+        link_error: Any = None, shadow: str | None = None, **options: Any,
+    ) -> AsyncResult:  # fmt: skip
+        """Have it run by a worker; the result is a promise."""
+        args, kwargs = list(args or ()), dict(kwargs or {})
+        if self.app.conf.task_always_eager:
+            self.check_arguments(args, kwargs)
+            args, kwargs = trace.through_json(args, kwargs)
+            return self.apply(args, kwargs, link=link, link_error=link_error, task_id=task_id, **options)
+        given = {**options, "task_id": task_id, "link": link, "link_error": link_error}
+        result: AsyncResult = self.app.send(
+            self.name, args, kwargs, {name: value for name, value in given.items() if value is not None}
+        )
+        return result
+
+    def apply(
+        self, args: Any = None, kwargs: Any = None, link: Any = None, link_error: Any = None,
+        task_id: str | None = None, retries: int = 0, throw: bool | None = None, headers: Any = None, **options: Any,
+    ) -> EagerResult:  # fmt: skip
+        """Run it here and now, with everything a worker would do around it."""
+        from windlass.celery.eager import run_callbacks
+        from windlass.celery.result import EagerResult
+
+        args, kwargs, id = list(args or ()), dict(kwargs or {}), task_id or uuid()
+        frame = _state.current_frame()
+        parent = frame.request if frame is not None else None
+        request = Context(
+            id=id, task=self.name, args=args, kwargs=kwargs, retries=retries or 0, is_eager=True, called_directly=False,
+            headers=headers, hostname=node_name(), parent_id=parent.id if parent else None,
+            root_id=(parent.root_id if parent else None) or id, callbacks=link, errbacks=link_error,
+            delivery_info={"is_eager": True, "routing_key": options.get("queue"), "priority": options.get("priority")},
+            ignore_result=bool(self.ignore_result), time_limit=self.time_limit, soft_time_limit=self.soft_time_limit,
+        )  # fmt: skip
+        ended = trace.run_here(self, request, *self._models(args, kwargs))
+        result = EagerResult.of(self, request, ended)
+        run_callbacks(self, request, result, link, link_error)
+        throw = self.app.conf.task_eager_propagates if throw is None else throw
+        if throw and isinstance(ended.value, Exception) and ended.state in states.PROPAGATE_STATES:
+            raise ended.value
+        return result
+
+    def signature(self, args: Any = None, kwargs: Any = None, options: Any = None, **more: Any) -> Signature:
+        from windlass.celery.canvas import Signature
+
+        return Signature(self, args, kwargs, options, app=self.app, **more)
+
+    subtask = signature
+
+    def s(self, *args: Any, **kwargs: Any) -> Signature:
+        return self.signature(args, kwargs)
+
+    def si(self, *args: Any, **kwargs: Any) -> Signature:
+        return self.signature(args, kwargs, immutable=True)
+
+    def map(self, it: Iterable[Any]) -> xmap:
+        from windlass.celery.canvas import xmap
+
+        return xmap(self.s(), it, app=self.app)
+
+    def starmap(self, it: Iterable[Any]) -> xstarmap:
+        from windlass.celery.canvas import xstarmap
+
+        return xstarmap(self.s(), it, app=self.app)
+
+    def chunks(self, it: Iterable[Any], n: int) -> chunks:
+        from windlass.celery.canvas import chunks
+
+        return chunks(self.s(), it, n, app=self.app)
+
+    def AsyncResult(self, task_id: str, **options: Any) -> AsyncResult:
+        return self.app.AsyncResult(task_id, **options)
+
+    # -- inside a run
+
+    def retry(
+        self, args: Any = None, kwargs: Any = None, exc: Any = None, throw: bool = True, eta: datetime | None = None,
+        countdown: float | None = None, max_retries: int | None = None, **options: Any,
+    ) -> Retry:  # fmt: skip
+        """Run again later. Raises ``Retry``, or the cause when there were too many; ``throw=False`` returns it."""
+        request = self.request
+        if isinstance(exc, str):
+            exc = Exception(exc)
+        if request.called_directly:
+            raise exc or Retry("Task can be retried", None)
+        if eta is None and countdown is None:
+            countdown = self.default_retry_delay
+        limit = self.max_retries if max_retries is None else max_retries
+        if limit is not None and request.retries + 1 > limit:
+            if exc is not None:
+                raise exc
+            raise self.MaxRetriesExceededError(
+                f"Can't retry {self.name}[{request.id}] args:{request.args} kwargs:{request.kwargs}",
+                task_args=request.args, task_kwargs=request.kwargs,
+            )  # fmt: skip
+        when = self.app.instant(eta) if eta is not None else countdown
+        asked = Retry(exc=exc, when=when, is_eager=request.is_eager, sig=self._again(args, kwargs, when, options))
+        request.update(asked_to_retry=asked)
+        if throw:
+            raise asked
+        return asked
+
+    def _again(self, args: Any, kwargs: Any, when: Any, options: dict[str, Any]) -> Signature | None:
+        """The call to make instead, where it is not the same again."""
+        from windlass.celery.compile import EXTRA
+
+        request = self.request
+        if args is None and kwargs is None and not options:
+            return None
+        args, kwargs = self._kept(args, kwargs)
+        timing = {"countdown": when} if isinstance(when, int | float) else {"eta": when}
+        sig = self.signature(args, kwargs, immutable=True).set(**timing, **options)
+        sig.options[EXTRA] = {
+            "retries": request.retries + 1, "id": request.id, "parent": request.parent_id, "root": request.root_id
+        }  # fmt: skip
+        return sig
+
+    def _kept(self, args: Any, kwargs: Any) -> tuple[list[Any], dict[str, Any]]:
+        """New arguments over the old: what is given by place and by name together must still fit the function."""
+        request = self.request
+        old = self._signature.bind_partial(*(request.args or ()), **(request.kwargs or {}))
+        if args is None:
+            old.arguments.update({name: value for name, value in (kwargs or {}).items() if name in old.arguments})
+            rest = {name: value for name, value in (kwargs or {}).items() if name not in old.arguments}
+            return list(old.args), {**old.kwargs, **rest}
+        if kwargs is None:
+            names = self._places[: len(args)]
+            kwargs = {name: value for name, value in (request.kwargs or {}).items() if name not in names}
+        return list(args), dict(kwargs)
+
+    def update_state(
+        self, task_id: str | None = None, state: str | None = None, meta: Any = None, **kwargs: Any
+    ) -> None:
+        """Say what the task is at: a state of your own, and what goes with it."""
+        from windlass import current
+
+        request = self.request
+        if request.called_directly or request.is_eager:
+            request.update(told={"state": state, "meta": meta})
+            return
+        if task_id not in (None, request.id):
+            raise ImproperlyConfigured("update_state(): a task can speak for itself alone, not for another task_id")
+        trace.tell(current(), request, state=state, meta=meta)
+
+    def replace(self, sig: Signature) -> Any:
+        """Let other work take this task's place: its value becomes this task's. Does not return on a worker."""
+        from windlass import current
+        from windlass.celery.canvas import maybe_signature
+        from windlass.celery.compile import work_of
+
+        request, sig = self.request, maybe_signature(sig, self.app)
+        if sig.is_empty:
+            raise ImproperlyConfigured(f"task {self.name}: cannot be replaced by an empty {sig.subtask_type}")
+        if request.is_eager or request.called_directly:
+            with _state.waiting_allowed(True):
+                return sig.apply().get()
+        return current().replace(work_of(self.app, sig, parent=request.id, root=request.root_id))
+
+    def add_to_chord(self, sig: Any, lazy: bool = False) -> Any:
+        raise ImproperlyConfigured("add_to_chord() has no counterpart: return self.replace(group(...)) instead")
+
+    def add_trail(self, result: Any) -> Any:
+        if self.trail:
+            self.request.children.append(result)
+        return result
+
+    def send_event(self, type_: str, **fields: Any) -> None:
+        raise ImproperlyConfigured("events of your own have no counterpart yet; use self.update_state()")
+
+    def __repr__(self) -> str:
+        return f"<@task: {self.name} of {self.app.main}>"
+
+
+def check_options(options: Mapping[str, Any], base: type[Task], where: str) -> None:
+    """Options may be attributes of the user's own, as in Celery; one that looks like a slip is refused."""
+    for name in options:
+        if name in _NO_OPTION:
+            raise ImproperlyConfigured(f"{where}: {name} has no counterpart: {_NO_OPTION[name]}")
+        if name not in OPTIONS and not hasattr(base, name) and (near := did_you_mean(name, OPTIONS)):
+            raise ImproperlyConfigured(f"{where} got an unknown option {name!r}{near}")
+
+
+def make_task(app: Celery, fun: Callable[..., Any], options: Mapping[str, Any]) -> Task:
+    """A task of a function: a class of its own, as Celery makes it, and its one instance."""
+    settings = dict(options)
+    base: type[Task] = settings.pop("base", None) or app.Task
+    bind = settings.pop("bind", False)
+    for name in ("shared", "lazy"):
+        settings.pop(name, None)
+    where = f"task {getattr(fun, '__qualname__', fun)}"
+    check_options(settings, base, where)
+    attributes = {
+        **settings,
+        "name": settings.get("name") or app.gen_task_name(fun.__name__, fun.__module__),
+        "run": fun if bind else staticmethod(fun),
+        "__doc__": fun.__doc__, "__module__": fun.__module__, "__wrapped__": fun, "__qualname__": fun.__qualname__,
+    }  # fmt: skip
+    task: Task = type(fun.__name__, (base,), attributes)()
+    return task

@@ -1,0 +1,292 @@
+"""One run of a Celery task, on a worker or in place: handlers, signals, retries, and what it came to.
+
+``run_job`` is the function that Windlass calls; it makes of the end of a run what Windlass understands. ``run_here`` is
+the same without a job, for ``apply()``.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import time
+import traceback
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from windlass import Current, Failure, current
+from windlass.celery import _state, signals, states
+from windlass.celery.exceptions import Ignore, Reject, Retry
+from windlass.celery.rebuild import arguments_worth_keeping, rebuild
+from windlass.celery.request import Context, context_of, read_extra
+from windlass.celery.values import pack, pack_all, unpack
+from windlass.errors import Cancel, Signal, Snooze
+from windlass.errors import Reject as WindlassReject
+
+if TYPE_CHECKING:
+    from windlass.celery.task import Task
+
+log = logging.getLogger("celery.app.trace")
+
+IGNORED = "ignored by the task"
+"""The reason of a job that ended with ``Ignore``."""
+
+_DELAY = "__windlass_retry_in__"
+_HERE = os.path.dirname(__file__)
+
+
+class ExceptionInfo:
+    """What handlers get as ``einfo``: the exception, its class, and its traceback as text."""
+
+    def __init__(self, exception: BaseException) -> None:
+        while (tb := exception.__traceback__) is not None and tb.tb_frame.f_code.co_filename.startswith(_HERE):
+            exception.__traceback__ = tb.tb_next  # the user's part is what matters
+        self.exception, self.type = exception, type(exception)
+        self.tb = exception.__traceback__
+        self.traceback = "".join(traceback.format_exception(exception))
+
+    def __str__(self) -> str:
+        return self.traceback
+
+    def __repr__(self) -> str:
+        return f"<ExceptionInfo: {self.exception!r}>"
+
+
+class Ended(NamedTuple):
+    """What a run came to. ``value`` is what was returned or raised."""
+
+    state: str
+    value: Any
+    info: ExceptionInfo | None = None
+
+
+# -- a run
+
+
+def attempt(task: Task, request: Context, args: list[Any], kwargs: dict[str, Any]) -> Ended:
+    """Run the task once, with its handlers and signals around it. Raises only what is no Exception."""
+    call = {"task_id": request.id, "task": task, "args": args, "kwargs": kwargs}
+    started = time.monotonic()
+    with _state.running(task, request), _state.waiting_allowed(False):
+        signals.task_prerun.send(sender=task, **call)
+        ended = Ended(states.IGNORED, None)  # where the task hands its place over: nothing of it ends here
+        try:
+            ended = _judged(task, request, args, kwargs)
+            _report(task, request, ended, time.monotonic() - started)
+            _handle(task, request, ended, args, kwargs)
+        finally:
+            signals.task_postrun.send(sender=task, **call, retval=ended.value, state=ended.state)
+    return ended
+
+
+def _judged(task: Task, request: Context, args: list[Any], kwargs: dict[str, Any]) -> Ended:
+    try:
+        task.before_start(request.id, args, kwargs)
+        value = _with_autoretry(task, task.body, args, kwargs)
+        asked: Retry | None = request.get("asked_to_retry")
+        return Ended(states.SUCCESS, value) if asked is None else Ended(states.RETRY, asked, ExceptionInfo(asked))
+    except Retry as error:
+        return Ended(states.RETRY, error, ExceptionInfo(error))
+    except Ignore as error:
+        return Ended(states.IGNORED, error, ExceptionInfo(error))
+    except Reject as error:
+        return Ended(states.REJECTED, error, ExceptionInfo(error))
+    except Cancel as error:
+        return Ended(states.REVOKED, error, ExceptionInfo(error))
+    except Exception as error:
+        return Ended(states.FAILURE, error, ExceptionInfo(error))
+
+
+def _with_autoretry(task: Task, body: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+    retried, spared = tuple(task.autoretry_for or ()), tuple(task.dont_autoretry_for or ())
+    if not retried:
+        return body(*args, **kwargs)
+    try:
+        return body(*args, **kwargs)
+    except (Ignore, Retry, Reject, Signal, *spared):
+        raise
+    except retried as error:
+        options = dict(task.retry_kwargs or {})
+        if task.retry_backoff:
+            options["countdown"] = backoff(task, task.request.retries)
+        raise task.retry(exc=error, **options) from error
+
+
+def backoff(task: Task, retries: int) -> int:
+    """Doubling from ``retry_backoff`` seconds up to ``retry_backoff_max``; with jitter, anything up to that."""
+    grown = min(int(task.retry_backoff_max), int(max(1.0, float(task.retry_backoff))) * 2**retries)
+    return random.randrange(grown + 1) if task.retry_jitter else grown
+
+
+def _report(task: Task, request: Context, ended: Ended, seconds: float) -> None:
+    what = (task.name, request.id)
+    if ended.state == states.SUCCESS:
+        log.info("Task %s[%s] succeeded in %.6fs: %s", *what, seconds, _short(ended.value))
+    elif ended.state == states.RETRY:
+        log.info("Task %s[%s] retry: %s", *what, ended.value)
+    elif ended.state == states.IGNORED:
+        log.info("Task %s[%s] ignored", *what)
+    elif ended.state == states.REJECTED:
+        log.warning("Task %s[%s] rejected: %s", *what, ended.value.reason)
+    elif ended.state == states.REVOKED:
+        log.warning("Task %s[%s] revoked", *what)
+    elif isinstance(ended.value, tuple(task.throws or ())):
+        log.info("Task %s[%s] raised expected: %r", *what, ended.value)
+    else:
+        log.error("Task %s[%s] raised unexpected: %r", *what, ended.value, exc_info=ended.value)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 1024 else f"{text[:1021]}..."
+
+
+def _handle(task: Task, request: Context, ended: Ended, args: list[Any], kwargs: dict[str, Any]) -> None:
+    """The task's own handlers and the signal for this end. One that raises is logged and changes nothing."""
+    id, (state, value, info) = request.id, ended
+    try:
+        if state == states.SUCCESS:
+            task.on_success(value, id, args, kwargs)
+            signals.task_success.send(sender=task, result=value)
+        elif state == states.RETRY:
+            task.on_retry(value.exc or value, id, args, kwargs, info)
+            signals.task_retry.send(sender=task, request=request, reason=value, einfo=info)
+        elif state == states.FAILURE and info is not None:
+            task.on_failure(value, id, args, kwargs, info)
+            signals.task_failure.send(
+                sender=task, task_id=id, exception=value, args=args, kwargs=kwargs, traceback=info.tb, einfo=info
+            )
+        elif state == states.REVOKED:
+            signals.task_revoked.send(sender=task, request=request, terminated=True, signum=None, expired=False)
+        if state in (states.SUCCESS, states.FAILURE, states.RETRY):
+            task.after_return(state, value, id, args, kwargs, info)
+    except Exception:
+        log.exception("a handler of task %s raised", task.name)
+
+
+# -- on a worker
+
+
+def run_job(task: Task, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """What Windlass calls for a job of this task. Returns its result, or raises what Windlass understands."""
+    job = current()
+    args, kwargs = task.accept(unpack(args), unpack(kwargs))
+    extra = read_extra(job.headers)
+    if extra.errback and args and isinstance(args[0], Failure):
+        args = _errback_arguments(task, extra.errback, args[0], args[1:])
+    request = context_of(job, task, args, kwargs)
+    ended = attempt(task, request, args, kwargs)
+    children = [child.as_tuple() for child in request.children] if task.trail else []
+    worth = arguments_worth_keeping(_raised(ended.value)) if ended.state in (states.FAILURE, states.RETRY) else None
+    if children or worth is not None:
+        tell(job, request, children=children, exc_args=worth)
+    return _answer(task, job, request, ended)
+
+
+def _raised(value: Any) -> BaseException:
+    return value.exc or value if isinstance(value, Retry) else value
+
+
+def _answer(task: Task, job: Current, request: Context, ended: Ended) -> Any:
+    state, value, _ = ended
+    if state == states.SUCCESS:
+        return pack(value)
+    if state == states.RETRY:
+        return _retry(task, job, value)
+    if state == states.IGNORED:
+        raise Cancel(IGNORED) from value
+    if state == states.REJECTED:
+        raise (Snooze(0) if value.requeue else WindlassReject(str(value.reason or "rejected by the task"))) from value
+    raise value
+
+
+def _retry(task: Task, job: Current, asked: Retry) -> Any:
+    """Windlass retries with the same arguments; a retry with others is this job handed over to another one."""
+    if asked.sig is not None:
+        from windlass.celery.compile import work_of
+
+        return job.replace(work_of(task.app, asked.sig))
+    delay = asked.when if isinstance(asked.when, int | float) else seconds_until(asked.when)
+    error = _raised(asked)
+    setattr(error, _DELAY, max(0.0, float(delay)))
+    raise error
+
+
+def seconds_until(when: datetime | None) -> float:
+    if when is None:
+        return 0.0
+    return (when - datetime.now(UTC)).total_seconds()
+
+
+def no_retry_asked(error: BaseException) -> bool:
+    """Windlass's ``give_up_on``: an exception is retried only where the task asked for it."""
+    return not hasattr(error, _DELAY)
+
+
+def retry_in(attempt: int, error: BaseException) -> float:
+    """Windlass's ``backoff``: what the task said."""
+    delay: float = getattr(error, _DELAY, 0.0)
+    return delay
+
+
+def tell(job: Current, request: Context, **news: Any) -> None:
+    """Keep with the job what a result in Celery's words needs: a state of the task's own, children, arguments."""
+    told = request.__dict__.setdefault("told", {"attempt": job.attempt})
+    told.update({key: value for key, value in news.items() if value})
+    meta = told.get("meta")
+    job.progress(percent_of(meta), str(told.get("state", "")), celery=pack(told))
+
+
+def percent_of(meta: Any) -> float:
+    """How far a task is, where its meta says so in one of the usual ways."""
+    if not isinstance(meta, dict):
+        return 0.0
+    done, total = meta.get("current", meta.get("done")), meta.get("total")
+    if isinstance(done, int | float) and isinstance(total, int | float) and total > 0:
+        return min(100.0, 100.0 * done / total)
+    percent = meta.get("percent", meta.get("progress"))
+    return float(percent) if isinstance(percent, int | float) else 0.0
+
+
+# -- error callbacks
+
+
+def _errback_arguments(task: Task, wanted: int, failure: Failure, own: list[Any]) -> list[Any]:
+    if wanted == 1:
+        return [failure.job, *own]
+    info = task.app.windlass.sync.job(failure.job).info()
+    told = (info.progress.data.get("celery") or {}) if info is not None and info.progress else {}
+    error = rebuild(failure.type, failure.message, told.get("exc_args"))
+    extra = read_extra(info.headers) if info is not None else read_extra({})
+    request = Context(
+        id=failure.job, task=failure.task, kwargs=unpack(info.args) if info is not None else {}, args=[],
+        called_directly=False, retries=max(0, info.attempts - 1) if info is not None else 0, parent_id=extra.parent,
+        root_id=extra.root or failure.job, group=extra.group, group_index=extra.index,
+    )  # fmt: skip
+    return [request, error, failure.traceback, *own[wanted - 1 :]]
+
+
+# -- in place
+
+
+def run_here(task: Task, request: Context, args: list[Any], kwargs: dict[str, Any]) -> Ended:
+    """Run until it is over: a retry comes at once, as nobody waits for its time."""
+    while True:
+        ended = attempt(task, request, args, kwargs)
+        if ended.state != states.RETRY:
+            return ended
+        sig = ended.value.sig
+        if sig is not None:
+            args, kwargs = list(sig.args), dict(sig.kwargs)
+        request = Context(**{**vars(request), "retries": request.retries + 1, "asked_to_retry": None})
+        request.update(args=args, kwargs=kwargs)
+
+
+def through_json(args: Any, kwargs: Any) -> tuple[list[Any], dict[str, Any]]:
+    """Arguments as a worker would see them."""
+    data = msgspec.json.encode([pack_all(args), pack(kwargs)])
+    args, kwargs = msgspec.json.decode(data)
+    return unpack(args), unpack(kwargs)

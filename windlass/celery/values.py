@@ -1,0 +1,79 @@
+"""Values on their way through JSON: what Celery's serializer brings back as itself comes back as itself here too.
+
+``datetime``, ``date``, ``time``, ``timedelta``, ``Decimal``, ``UUID`` and ``bytes`` travel as small tagged objects, so
+that they need no annotation at the other end. All else is plain JSON; a tuple comes back as a list.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+_TYPE, _VALUE = "__type__", "__value__"
+_KEYS = {_TYPE, _VALUE}
+
+_PACK: dict[type, tuple[str, Callable[[Any], str]]] = {
+    datetime: ("datetime", datetime.isoformat),
+    date: ("date", date.isoformat),
+    time: ("time", time.isoformat),
+    timedelta: ("timedelta", lambda value: repr(value.total_seconds())),
+    Decimal: ("decimal", str),
+    UUID: ("uuid", lambda value: value.hex),
+    bytes: ("bytes", lambda value: base64.b64encode(value).decode()),
+}
+_UNPACK: dict[str, Callable[[str], Any]] = {
+    "datetime": datetime.fromisoformat,
+    "date": date.fromisoformat,
+    "time": time.fromisoformat,
+    "timedelta": lambda text: timedelta(seconds=float(text)),
+    "decimal": Decimal,
+    "uuid": UUID,
+    "bytes": base64.b64decode,
+}
+_PLAIN = (str, int, float, bool, type(None))
+
+
+def pack(value: Any) -> Any:
+    """A value as JSON can carry it; what JSON has no form for is left, and refused where it is encoded."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if kind in _PACK:
+        tag, text = _PACK[kind]
+        return {_TYPE: tag, _VALUE: text(value)}
+    if isinstance(value, Mapping):
+        return {str(key) if isinstance(key, str) else key: pack(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [pack(item) for item in value]
+    return _pack_other(value)
+
+
+def _pack_other(value: Any) -> Any:
+    for special in ("as_tuple", "__json__"):  # a result of another task; anything that says its own form
+        if callable(form := getattr(value, special, None)) and not isinstance(value, type):
+            return pack(form())
+    if isinstance(value, datetime | date):  # subclasses, such as pandas' Timestamp
+        return pack(datetime.fromisoformat(value.isoformat()) if isinstance(value, datetime) else value)
+    return value
+
+
+def unpack(value: Any) -> Any:
+    """The inverse of ``pack``, on values read from JSON."""
+    if isinstance(value, list):
+        return [unpack(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if value.keys() == _KEYS and (read := _UNPACK.get(value[_TYPE])) and isinstance(value[_VALUE], str):
+        try:
+            return read(value[_VALUE])
+        except ValueError:
+            return value  # somebody's own object that only looks alike
+    return {key: unpack(item) for key, item in value.items()}
+
+
+def pack_all(values: Iterable[Any]) -> list[Any]:
+    return [pack(value) for value in values]
