@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from windlass.core.job import Finished
 from windlass.store.base import Action, Change, ChangeReply, Query
 from windlass.store.shared import ALLOWED, STATES
+from windlass.store.sqlite import membership
 from windlass.store.sqlite.codes import CANCELLED, FIRST_TERMINAL, READY, RUNNING, to_text
 from windlass.store.sqlite.expiry import SHIFT_READY
 from windlass.store.sqlite.find import find
 from windlass.store.sqlite.moves import shift
+from windlass.store.sqlite.nodes import AGAIN
+from windlass.store.sqlite.todos import work_off
 from windlass.store.sqlite.tx import Tx, ids_json
 
 EVENTS = {Action.RETRY: "replayed", Action.DELETE: "deleted"}
@@ -31,6 +34,7 @@ class Target(NamedTuple):
     bucket: int
     crashes: int
     max_crashes: int
+    node: int
 
 
 def change(tx: Tx, change: Change, ids: Sequence[str], query: Query | None, limit: int) -> ChangeReply:
@@ -38,23 +42,34 @@ def change(tx: Tx, change: Change, ids: Sequence[str], query: Query | None, limi
     if query is not None:
         page = find(tx, query, limit)
         ids, reply.cursor = [job.id for job in page.jobs], page.cursor
-    sql = "SELECT n, id, task, queue, state, worker, bucket, crashes, max_crashes FROM jobs WHERE id IN " + IN
+    graphs = membership.on_graphs(tx, change, ids) if tx.graphs else {}
+    sql = f"SELECT {', '.join(Target._fields)} FROM jobs WHERE id IN {IN}"
     found = {row[1]: Target(*row) for row in tx.all(sql, (ids_json(ids),))}
+    members = [target.node for target in found.values() if target.node]
+    refused = membership.why_not(tx, change.action, members) if members else {}
     targets: dict[str, Target] = {}
     for id in ids:
         target = found.get(id)
-        if target is None:
-            reply.skipped[id] = "no such job"
-        elif STATES[target.state] not in ALLOWED[change.action]:
-            reply.skipped[id] = str(STATES[target.state])
-        else:
+        reason = graphs[id] if id in graphs else _why_not(change, target, refused)
+        if reason:
+            reply.skipped[id] = reason
+        elif target is not None:
             targets[id] = target
     if targets:
         ACTIONS[change.action](tx, change, list(targets.values()))
-        reply.changed = list(targets)
         if change.action in EVENTS:
             tx.record(EVENTS[change.action], "", [_event(target, change) for target in targets.values()])
+    reply.changed = [id for id in dict.fromkeys(ids) if id not in reply.skipped]
+    work_off(tx)
     return reply
+
+
+def _why_not(change: Change, target: Target | None, refused: Mapping[int, str]) -> str:
+    if target is None:
+        return "no such job"
+    if STATES[target.state] not in ALLOWED[change.action]:
+        return str(STATES[target.state])
+    return refused.get(target.node, "")
 
 
 def _event(target: Target, change: Change) -> list[Any]:
@@ -80,13 +95,13 @@ def cancel(tx: Tx, change: Change, targets: list[Target]) -> None:
 
 
 def retry(tx: Tx, change: Change, targets: list[Target]) -> None:
+    members = [target.node for target in targets if target.node]
+    if members:
+        membership.retry(tx, members)
+        targets = [target for target in targets if not target.node]
     for bucket, count in Counter(target.bucket for target in targets).items():
         tx.run("UPDATE buckets SET size = size - ? WHERE n = ?", (count, bucket))
-    tx.run(
-        "UPDATE jobs SET run = run + 1, attempt = 0, crashes = 0, snoozes = 0, finished_at = 0, expires_at = 0, "
-        "bucket = 0, result = NULL, error = NULL, progress = NULL, reason = '', fingerprint = '' WHERE n IN " + IN,
-        (numbers(targets),),
-    )
+    tx.run(AGAIN, (numbers(targets),))
     make_ready(tx, [target._replace(crashes=0) for target in targets])
 
 
@@ -122,7 +137,10 @@ def delete(tx: Tx, change: Change, targets: list[Target]) -> None:
     for id, name in tx.all("SELECT j.id, w.name FROM watches AS w JOIN jobs AS j ON j.n = w.job WHERE w.job IN " + IN,
                            (waited_for,)):  # fmt: skip
         tx.tell(name, Finished(id, None, reason="deleted"))
-    tx.run("INSERT INTO erased SELECT n, queue, state, bucket, logged FROM jobs WHERE n IN " + IN, (numbers(targets),))
+    tx.run(
+        "INSERT INTO erased SELECT n, queue, state, bucket, logged, node FROM jobs WHERE n IN " + IN,
+        (numbers(targets),),
+    )
     tx.run("INSERT INTO erase VALUES (1)")
 
 

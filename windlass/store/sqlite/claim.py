@@ -11,8 +11,9 @@ from windlass.core import lifecycle
 from windlass.core.job import Claim
 from windlass.store.base import MAX_BATCH, Want
 from windlass.store.sqlite.asides import groups
-from windlass.store.sqlite.codes import FAILED, READY, RUNNING, maybe_bytes, to_bytes
+from windlass.store.sqlite.codes import CANCELLED, FAILED, READY, RUNNING, maybe_bytes, to_bytes
 from windlass.store.sqlite.expiry import expired_row
+from windlass.store.sqlite.lookups import Bequest, bequests
 from windlass.store.sqlite.moves import shift
 from windlass.store.sqlite.tx import Skills, Tx, ids_json
 
@@ -40,6 +41,7 @@ class Candidate(msgspec.Struct, array_like=True):
     snoozes: int
     enqueued_at: int
     error: str | None
+    node: int
 
     def claim(self, epoch: int, seq: int) -> Claim:
         return Claim(
@@ -50,7 +52,7 @@ class Candidate(msgspec.Struct, array_like=True):
 
 CANDIDATE = (
     "json_array(n, place, expires_at, expire_to, max_crashes, id, task, version, queue, priority, payload, meta, run, "
-    "epoch, seq, attempt, crashes, snoozes, enqueued_at, error)"
+    "epoch, seq, attempt, crashes, snoozes, enqueued_at, error, node)"
 )
 # One row for all of them: fetching row by row would hand Python's lock back and forth for each job.
 FROM_READY = (
@@ -68,8 +70,16 @@ _candidates = msgspec.json.Decoder(list[Candidate]).decode
 def granted_before(tx: Tx, worker: int, seq: int) -> list[Claim]:
     """What an exchange was granted and is still running, for a worker that did not hear the answer."""
     sql = f"SELECT json_group_array({CANDIDATE}) FROM (SELECT * FROM jobs WHERE state = 3 AND worker = ? AND seq = ?)"
-    found = _candidates(tx.value(sql, (worker, seq)))
-    return [job.claim(job.epoch, job.seq) for job in sorted(found, key=lambda job: job.place)]
+    found = sorted(_candidates(tx.value(sql, (worker, seq))), key=lambda job: job.place)
+    graphs = brought(tx, found)
+    claims = [job.claim(job.epoch, job.seq) for job in found]
+    return [graphs[job.node].give(one) if job.node in graphs else one for job, one in zip(found, claims, strict=True)]
+
+
+def brought(tx: Tx, jobs: list[Candidate]) -> dict[int, Bequest]:
+    """What graphs bring to these jobs, by node."""
+    nodes = [job.node for job in jobs if job.node]
+    return bequests(tx, nodes) if nodes else {}
 
 
 class Claiming:
@@ -80,6 +90,7 @@ class Claiming:
         self.total, self.queues = min(want.total, MAX_BATCH), want.queues
         self.granted: list[Claim] = []
         self.taken: list[int] = []
+        self.graphs: dict[int, Bequest] = {}
         self.reserved = 0
         self.turned_away = 0
         self.more = False
@@ -107,8 +118,7 @@ class Claiming:
         # A worker that drains asks for nothing, and must not lose its reservation by that.
         queues = [queue for queue, cap in self.queues if cap > 0] if self.total > 0 else self.skills.queues
         for queue in queues:
-            head = tx.value(FIRST_SOLO, (queue,))
-            job = msgspec.json.decode(head, type=Candidate) if head else None
+            job = self._first_solo(queue)
             if job is None or not self.skills.takes(queue, job.task, job.version) or self._is_over(job):
                 continue
             if not busy or not self._reserved_elsewhere(job.n):
@@ -117,6 +127,15 @@ class Claiming:
                     self._grant(job)
                     self.reserved = 0
                 return True if busy else False if self.total > 0 else None
+        return None
+
+    def _first_solo(self, queue: str) -> Candidate | None:
+        while head := self.tx.value(FIRST_SOLO, (queue,)):
+            job = msgspec.json.decode(head, type=Candidate)
+            self.graphs.update(brought(self.tx, [job]))
+            if not self._stopped(job):
+                return job
+            self._turn_away(queue, [job])
         return None
 
     def _reserved_elsewhere(self, n: int) -> bool:
@@ -134,6 +153,7 @@ class Claiming:
                 found += _candidates(self.tx.value(FROM_ASIDE, (queue, take, task, version)))
             if aside:
                 found.sort(key=lambda job: job.place)
+            self.graphs.update(brought(self.tx, found[:take]))
             before = len(self.granted)
             unfit = [job for job in found[:take] if not self._offer(job)]
             take -= len(self.granted) - before
@@ -147,14 +167,19 @@ class Claiming:
     def _is_over(self, job: Candidate) -> bool:
         return 0 < job.expires_at <= self.tx.now
 
+    def _stopped(self, job: Candidate) -> bool:
+        """Whether its graph lets nothing start any more."""
+        return job.node in self.graphs and bool(self.graphs[job.node].stopping)
+
     def _offer(self, job: Candidate) -> bool:
-        if self._is_over(job) or not self.skills.takes(job.queue, job.task, job.version):
+        if self._is_over(job) or self._stopped(job) or not self.skills.takes(job.queue, job.task, job.version):
             return False
         self._grant(job)
         return True
 
     def _grant(self, job: Candidate) -> None:
-        self.granted.append(job.claim(job.epoch + 1, self.seq))
+        claim = job.claim(job.epoch + 1, self.seq)
+        self.granted.append(self.graphs[job.node].give(claim) if job.node in self.graphs else claim)
         self.taken.append(job.n)
 
     def write(self) -> None:
@@ -171,8 +196,12 @@ class Claiming:
         return taken
 
     def _turn_away(self, queue: str, unfit: list[Candidate]) -> None:
-        """What has expired ends; what this worker does not declare is set aside for one that does."""
+        """What has expired, or belongs to a stopped graph, ends; what this worker does not declare is set aside for one
+        that does."""
         tx = self.tx
+        stopped = [job for job in unfit if self._stopped(job)]
+        self._cancel(stopped)
+        unfit = [job for job in unfit if not self._stopped(job)]
         over = [job for job in unfit if self._is_over(job)]
         for job in over:
             kind = "failed" if job.expire_to == FAILED else "cancelled"
@@ -185,6 +214,13 @@ class Claiming:
         )
         for (task, version), count in Counter((job.task, job.version) for job in strange).items():
             tx.wake(queue, count, partial(Skills.takes, queue=queue, task=task, version=version), but=self.worker)
-        self.turned_away += len(unfit)
+        self.turned_away += len(unfit) + len(stopped)
         # Bounded like every call; the worker is woken at once to go on.
         self.more = self.turned_away >= MAX_BATCH
+
+    def _cancel(self, jobs: list[Candidate]) -> None:
+        """Their graphs were stopped: they must not start."""
+        rows = [(job, self.graphs[job.node].reason) for job in jobs]
+        shift(self.tx, ([j.n, CANCELLED, 0, 0, reason, None, None, j.crashes, j.max_crashes] for j, reason in rows))
+        news = [[job.id, job.task, job.queue, {"reason": reason}] for job, reason in rows]
+        self.tx.record("cancelled", "", news)

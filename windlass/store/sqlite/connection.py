@@ -13,7 +13,7 @@ import apsw
 
 from windlass.errors import StoreError, StoreUnavailable, WindlassError
 
-SCHEMA = 1
+SCHEMA = 2
 """The version of schema.sql. A file with a higher one was written by a newer Windlass."""
 
 CACHE_KIB = 32_768
@@ -130,6 +130,8 @@ def _check_schema(db: apsw.Connection, clock: Callable[[], int]) -> None:
         raise StoreError(
             f"{db.filename} has schema {version} and this Windlass knows {SCHEMA}: upgrade Windlass in this process"
         )
+    if version < SCHEMA:
+        raise StoreError(f"{db.filename} has schema {version}, of before the first release: begin with a new file")
 
 
 def mapped(error: Exception, path: Path) -> Exception:

@@ -15,6 +15,7 @@ from windlass.store.base import MAX_BATCH, ExchangeReply, Want
 from windlass.store.sqlite.claim import Claiming, granted_before
 from windlass.store.sqlite.expiry import promote
 from windlass.store.sqlite.settle import settle
+from windlass.store.sqlite.todos import work, work_off
 from windlass.store.sqlite.tx import Skills, Tx, decode, ids_json
 
 
@@ -72,10 +73,10 @@ def exchange(tx: Tx, worker: str, seq: int, moves: Sequence[Transition], want: W
         granted = granted_before(tx, row.n, seq)
         return ExchangeReply(granted, decode(row.refused), decode(view.cancels), next_due(tx, view))
     refused = settle(tx, row.n, worker, moves) if moves else []
+    promoted = work(tx)
     view = look(tx, row.n, skills)
-    promoted: dict[str, int] = {}
     if view.due is not None and view.due <= tx.now:
-        promoted = promote(tx, MAX_BATCH)
+        promoted += promote(tx, MAX_BATCH)
         view = look(tx, row.n, skills)
     claiming = Claiming(tx, row.n, skills, seq, want)
     drain = bool(view.alone) or claiming.claim(bool(view.held))
@@ -83,7 +84,18 @@ def exchange(tx: Tx, worker: str, seq: int, moves: Sequence[Transition], want: W
     for queue, count in promoted.items():
         if tx.value("SELECT 1 FROM jobs WHERE state = 2 AND queue = ? AND hold = 0 LIMIT 1", (queue,)):
             tx.wake(queue, count, but=row.n)
+    if tx.ended or tx.todos:
+        _go_on(tx, row)
     return ExchangeReply(claiming.granted, refused, decode(view.cancels), next_due(tx, view), drain=drain)
+
+
+def _go_on(tx: Tx, row: WorkerRow) -> None:
+    """More than one step may do, or claims found jobs that were over: the next exchange goes on with what is left."""
+    if tx.ended:
+        work_off(tx)
+    if tx.todos:
+        tx.run("UPDATE workers SET idle = 0 WHERE n = ?", (row.n,))
+        tx.tell(row.id)
 
 
 def _write(tx: Tx, row: WorkerRow, claiming: Claiming, refused: list[str]) -> None:

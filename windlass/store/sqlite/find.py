@@ -9,7 +9,7 @@ from windlass.errors import StoreError
 from windlass.store.base import MAX_BATCH, Page, Query, QueueInfo
 from windlass.store.shared import CODE, STATES
 from windlass.store.sqlite.codes import READY
-from windlass.store.sqlite.jobs import JOB_COLUMNS, job
+from windlass.store.sqlite.jobs import JOB_COLUMNS, records
 from windlass.store.sqlite.tx import Tx
 
 # What an index can answer. The names are fixed text; values are always bound.
@@ -32,7 +32,7 @@ def find(tx: Tx, query: Query, limit: int | None = None) -> Page:
     rows = tx.all(
         f"SELECT {JOB_COLUMNS} FROM ({walk}) AS jobs WHERE {terms} ORDER BY n {order} LIMIT ?", (*bound, *more, limit)
     )
-    page = Page([job(row) for row in rows])
+    page = Page(records(tx, rows))
     edge = "max" if query.oldest_first else "min"
     if len(rows) == limit:
         end = rows[-1][0] if rows else 0

@@ -29,6 +29,7 @@ CREATE TABLE jobs (
     watched INTEGER NOT NULL DEFAULT 0,         -- 1: look into watches when it ends
     logged INTEGER NOT NULL DEFAULT 0,          -- how many lines it has logged; 0: do not look into logs
     bucket INTEGER NOT NULL DEFAULT 0,          -- buckets.n once it has ended
+    node INTEGER NOT NULL DEFAULT 0,            -- nodes.n; 0: it has nothing to do with any graph
     priority INTEGER NOT NULL,
     version INTEGER NOT NULL,
     max_crashes INTEGER NOT NULL,
@@ -40,6 +41,7 @@ CREATE TABLE jobs (
     started_at INTEGER NOT NULL DEFAULT 0,
     finished_at INTEGER NOT NULL DEFAULT 0,
     aside_at INTEGER NOT NULL DEFAULT 0,
+    filed_at INTEGER NOT NULL DEFAULT 0,        -- of a job with a node: when it was put into its bucket
     id TEXT NOT NULL,
     task TEXT NOT NULL,
     queue TEXT NOT NULL,
@@ -82,6 +84,95 @@ CREATE TABLE buckets (
     size INTEGER NOT NULL
 );
 
+-- Workflows. The row of one under way is written whenever a job of it ends. `n` is a rank, and its nodes have the numbers
+-- behind it, in their order: a graph is a range of nodes, which needs no index.
+CREATE TABLE graphs (
+    n INTEGER PRIMARY KEY,
+    state INTEGER NOT NULL DEFAULT -1,          -- of its end; -1: staged, -2: being dropped
+    nodes INTEGER NOT NULL,
+    size INTEGER NOT NULL,
+    staged INTEGER NOT NULL DEFAULT 0,          -- how many of its nodes are here
+    opened INTEGER NOT NULL DEFAULT 0,          -- how many of them are accepted
+    succeeded INTEGER NOT NULL DEFAULT 0,       -- its ended jobs, without the aftermath
+    failed INTEGER NOT NULL DEFAULT 0,
+    cancelled INTEGER NOT NULL DEFAULT 0,
+    skipped INTEGER NOT NULL DEFAULT 0,
+    fail_fast INTEGER NOT NULL,
+    looked_at INTEGER NOT NULL,                 -- staged: when its last part came; under way: when it was audited;
+                                                -- over: when it was filed
+    looked INTEGER NOT NULL DEFAULT 0,          -- how many nodes the audit under way has looked at in vain
+    created_at INTEGER NOT NULL DEFAULT 0,
+    finished_at INTEGER NOT NULL DEFAULT 0,
+    bucket INTEGER NOT NULL DEFAULT 0,
+    place INTEGER NOT NULL DEFAULT 0,
+    id TEXT,                                    -- NULL while it is being dropped
+    stopping TEXT NOT NULL DEFAULT '',
+    reason TEXT NOT NULL DEFAULT '',
+    culprit TEXT NOT NULL DEFAULT '',
+    digest TEXT NOT NULL,
+    name TEXT NOT NULL,
+    parent TEXT NOT NULL,
+    keep_done TEXT NOT NULL,
+    keep_failed TEXT NOT NULL,
+    meta TEXT NOT NULL
+);
+CREATE UNIQUE INDEX graphs_id ON graphs (id);
+CREATE INDEX graphs_looked ON graphs (state, looked_at) WHERE state < 1;
+CREATE INDEX graphs_finished ON graphs (bucket, place) WHERE bucket > 0;
+
+-- What a graph needs to know of its jobs and joins, in small rows: those of joins are written for every job before them.
+-- A job's state is in its own row; the columns from `state` on are those of joins.
+CREATE TABLE nodes (
+    n INTEGER PRIMARY KEY,
+    graph INTEGER NOT NULL,                     -- graphs.n; 0: a job of its own that waits for a graph
+    shape INTEGER NOT NULL,
+    spare INTEGER NOT NULL,
+    aftermath INTEGER NOT NULL,
+    open INTEGER NOT NULL,                      -- edges to it that are undecided
+    broken INTEGER NOT NULL DEFAULT 0,
+    inject INTEGER NOT NULL,                    -- of the first edge that injects something, with its source
+    delay INTEGER NOT NULL,                     -- these three count from its release
+    at INTEGER NOT NULL,
+    expires_in INTEGER NOT NULL,
+    replaced INTEGER NOT NULL DEFAULT 0,
+    watched INTEGER NOT NULL DEFAULT 0,         -- of joins, and of jobs that are not accepted yet
+    id TEXT NOT NULL,
+    source TEXT NOT NULL,
+    edges TEXT NOT NULL DEFAULT '',             -- a digit for each edge from it (core.links.Edge); empty: all are open
+    culprit TEXT NOT NULL DEFAULT '',
+    awaits TEXT NOT NULL DEFAULT '',
+    state INTEGER NOT NULL DEFAULT 0,
+    run INTEGER NOT NULL DEFAULT 1,
+    finished_at INTEGER NOT NULL DEFAULT 0,
+    reason TEXT NOT NULL DEFAULT '',
+    result TEXT,
+    error TEXT
+);
+CREATE UNIQUE INDEX nodes_id ON nodes (id);
+
+-- The edges of a node (core.links), apart because they are long and never change.
+CREATE TABLE links (
+    n INTEGER PRIMARY KEY,
+    ins TEXT NOT NULL,
+    outs TEXT NOT NULL
+);
+
+-- Jobs of graphs that are not accepted yet: what becomes of them is in graphs.py.
+CREATE TABLE parts (
+    n INTEGER PRIMARY KEY,                      -- nodes.n
+    body TEXT NOT NULL
+);
+
+-- What is left to do for graphs, first come, first served (todos.py).
+CREATE TABLE todos (
+    n INTEGER PRIMARY KEY,
+    op INTEGER NOT NULL,
+    graph INTEGER NOT NULL,
+    node INTEGER NOT NULL,
+    cursor INTEGER NOT NULL
+);
+CREATE INDEX todos_graph ON todos (graph);
+
 -- The row an exchange writes is small; what a worker said of itself is beside it. `mark` names the content of its queues
 -- and declarations, so that a connection parses them once.
 CREATE TABLE workers (
@@ -111,7 +202,8 @@ CREATE TABLE undeclared (
     PRIMARY KEY (queue, task, version)
 ) WITHOUT ROWID;
 
--- Where names listen: the path of a datagram socket. `follows`: wants a wake-up at every event.
+-- Where names listen: the path of a datagram socket. `follows`: wants a wake-up at every event. What is watched is a job,
+-- by its number, or a node that has none, by its own number below zero.
 CREATE TABLE mailboxes (
     name TEXT PRIMARY KEY,
     path TEXT NOT NULL,

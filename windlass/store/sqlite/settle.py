@@ -12,13 +12,15 @@ from windlass.core.lifecycle import Transition
 from windlass.store.shared import CODE
 from windlass.store.sqlite.codes import maybe_text
 from windlass.store.sqlite.moves import tell_watchers
+from windlass.store.sqlite.nodes import Graph
+from windlass.store.sqlite.staging import adopt, adoptable
 from windlass.store.sqlite.tx import Tx, decode, encode
 
-# How many moves held, how many of them are watched, and the groups of events in the order of their first move. The
-# groups stay JSON: they never become Python objects.
+# How many moves held, how many of them are watched, whether any has a node, and the groups of events in the order of
+# their first move. The groups stay JSON: they never become Python objects.
 SETTLED = """
-SELECT sum(moves), sum(watchers), json_group_array(json(news) ORDER BY first) FROM (
-    SELECT count(*) AS moves, sum(watched) AS watchers, min(i) AS first,
+SELECT sum(moves), sum(watchers), max(node), json_group_array(json(news) ORDER BY first) FROM (
+    SELECT count(*) AS moves, sum(watched) AS watchers, max(node) AS node, min(i) AS first,
         json_array(event, ?, json_group_array(
             CASE WHEN delay IS NOT NULL THEN json_array(id, task, queue, json_object('delay', delay))
                  WHEN goes > 3 AND reason <> '' THEN json_array(id, task, queue, json_object('reason', reason))
@@ -32,15 +34,20 @@ SELECT sum(moves), sum(watchers), json_group_array(json(news) ORDER BY first) FR
 def settle(tx: Tx, worker: int, name: str, moves: Sequence[Transition]) -> list[str]:
     """Apply the moves whose fence holds; the ids of the others."""
     rows = [_move_row(move) for move in moves]
+    adopted = adoptions(tx, moves, rows) if any(move.adopt for move in moves) else {}
     tx.run(
         "INSERT INTO settle VALUES (?, ?, ?, ?, ?, ?)",
         (worker, tx.now, tx.take_ranks(len(rows)), tx.memo.done, tx.memo.failed, encode(rows).decode()),
     )
-    held, watched, news = tx.one(SETTLED, (name,))
+    held, watched, in_graphs, news = tx.one(SETTLED, (name,))
     if held:
         tx.groups.append(msgspec.Raw(news[1:-1]))
     if watched:
         tell_watchers(tx)
+    if in_graphs:
+        _in_graphs(tx, moves)
+    for i, job, id, node in tx.all(WAITING_NOW) if adopted else ():
+        adopt(tx, job, id, node, adopted[i], moves[i].replaced)
     if any(move.to is State.READY for move in moves):
         for queue, count in tx.all("SELECT queue, count(*) FROM moved WHERE goes = 2 GROUP BY queue"):
             tx.wake(queue, count, but=worker)
@@ -48,6 +55,40 @@ def settle(tx: Tx, worker: int, name: str, moves: Sequence[Transition]) -> list[
         return []
     applied = set(decode(tx.value("SELECT json_group_array(i) FROM moved")))
     return [move.id for i, move in enumerate(moves) if i not in applied]
+
+
+WAITING_NOW = "SELECT i, job, id, node FROM moved WHERE goes = 0 ORDER BY i"
+KEEP = """
+UPDATE jobs SET keep_done = coalesce(nullif(k.value ->> 1, ''), keep_done),
+    keep_failed = coalesce(nullif(k.value ->> 2, ''), keep_failed)
+FROM json_each(?) AS k WHERE jobs.id = k.value ->> 0
+"""
+
+
+def _in_graphs(tx: Tx, moves: Sequence[Transition]) -> None:
+    """Jobs with a node ended: that spreads, and they are filed only then, so what the worker said of that is kept."""
+    ended = decode(tx.value("SELECT json_group_array(json_array(node, was, i) ORDER BY i) FROM moved "
+                            "WHERE goes > 3 AND node > 0"))  # fmt: skip
+    tx.ended += [(node, was) for node, was, _ in ended]
+    said = [moves[i] for *_, i in ended if moves[i].keep_done or moves[i].keep_failed]
+    if said:
+        tx.run(KEEP, (encode([[move.id, move.keep_done, move.keep_failed] for move in said]).decode(),))
+
+
+NO_RUN = -1
+
+
+def adoptions(tx: Tx, moves: Sequence[Transition], rows: list[list[Any]]) -> dict[int, Graph]:
+    """The graphs that moves adopt, by place. A move whose graph is not there is refused, if no cancel beats it."""
+    found: dict[int, Graph] = {}
+    for i, move in enumerate(moves):
+        if move.adopt:
+            graph = adoptable(tx, move.adopt, move.id)
+            if graph is not None:
+                found[i] = graph
+            elif not tx.value("SELECT cancel FROM jobs WHERE id = ?", (move.id,)):
+                rows[i][1] = NO_RUN
+    return found
 
 
 def _move_row(move: Transition) -> list[Any]:

@@ -13,10 +13,15 @@ CREATE TEMP TABLE moved (
     was INTEGER, goes INTEGER, hold INTEGER, place INTEGER, due INTEGER,
     attempt INTEGER, snoozes INTEGER, crashes INTEGER, max_crashes INTEGER,
     event TEXT, delay INTEGER, reason TEXT, result TEXT, error TEXT, fingerprint TEXT,
-    keep TEXT,                                  -- name of the bucket it is filed in; NULL while it has not ended
-    watched INTEGER
+    keep TEXT,                                  -- name of the bucket it is filed in; NULL: it has not ended, or has a node
+    watched INTEGER,
+    node INTEGER
 );
-CREATE TEMP TABLE erased (job INTEGER PRIMARY KEY, queue TEXT, state INTEGER, bucket INTEGER, logged INTEGER);
+CREATE TEMP TABLE erased (
+    job INTEGER PRIMARY KEY, queue TEXT, state INTEGER, bucket INTEGER, logged INTEGER, node INTEGER
+);
+CREATE TEMP TABLE filed (job INTEGER PRIMARY KEY, i INTEGER, keep TEXT);
+CREATE TEMP TABLE spared (job INTEGER PRIMARY KEY, bucket INTEGER);
 CREATE TEMP TABLE cuts (bucket INTEGER PRIMARY KEY, place INTEGER);
 
 -- settle(worker, now, ranks, done, failed, moves)
@@ -38,13 +43,14 @@ CREATE TEMP TRIGGER settle_body INSTEAD OF INSERT ON settle BEGIN
         CASE WHEN goes = 1 THEN NEW.now + delay ELSE 0 END,
         attempt, snoozes, crashes, max_crashes, event, CASE WHEN event IN ('retried', 'snoozed') THEN delay END,
         reason, result, error, fingerprint,
-        CASE WHEN goes = 5 THEN coalesce(move_failed, keep_failed, NEW.failed || queue)
+        CASE WHEN node THEN NULL
+             WHEN goes = 5 THEN coalesce(move_failed, keep_failed, NEW.failed || queue)
              WHEN goes > 3 THEN coalesce(move_done, keep_done, NEW.done || queue) END,
-        watched
+        watched, node
     FROM (
         SELECT
             m.key AS i, j.n, j.id, j.task, j.queue, j.place, j.priority, j.max_crashes, j.watched, j.keep_done,
-            j.keep_failed,
+            j.keep_failed, j.node,
             iif(j.cancel AND m.value ->> 10, 6, m.value ->> 4) AS goes,
             iif(j.cancel AND m.value ->> 10, 'cancelled', m.value ->> 5) AS event,
             iif(j.cancel AND m.value ->> 10, j.reason, m.value ->> 13) AS reason,
@@ -61,7 +67,7 @@ CREATE TEMP TRIGGER settle_body INSTEAD OF INSERT ON settle BEGIN
 END;
 
 -- shift(now, ranks, done, failed, rows): the store's own moves, of jobs that are known to be where they should be.
---   rows  [[n, to, due, stays, reason, error, fingerprint, crashes, max_crashes], …]
+--   rows  [[n, to, due, stays, reason, error, fingerprint, crashes, max_crashes, result], …], shorter without a result
 --         stays: keeps its place in the ready order; error NULL: keeps the error it has
 CREATE TEMP VIEW shift (now, ranks, done, failed, rows) AS SELECT NULL, NULL, NULL, NULL, NULL;
 CREATE TEMP TRIGGER shift_body INSTEAD OF INSERT ON shift BEGIN
@@ -73,14 +79,15 @@ CREATE TEMP TRIGGER shift_body INSTEAD OF INSERT ON shift BEGIN
         CASE WHEN goes > 3 THEN NEW.ranks + i
              WHEN goes = 2 AND NOT (stays AND place > 0) THEN ((9 - priority) << 56) + NEW.ranks + i
              ELSE place END,
-        due, attempt, snoozes, crashes, max_crashes, NULL, NULL, reason, NULL, error, fingerprint,
-        CASE WHEN goes = 5 THEN coalesce(keep_failed, NEW.failed || queue)
+        due, attempt, snoozes, crashes, max_crashes, NULL, NULL, reason, result, error, fingerprint,
+        CASE WHEN node THEN NULL
+             WHEN goes = 5 THEN coalesce(keep_failed, NEW.failed || queue)
              WHEN goes > 3 THEN coalesce(keep_done, NEW.done || queue) END,
-        watched
+        watched, node
     FROM (
         SELECT
             r.key AS i, j.n, j.id, j.task, j.queue, j.state, j.place, j.priority, j.attempt, j.snoozes, j.watched,
-            j.keep_done, j.keep_failed,
+            j.keep_done, j.keep_failed, j.node, r.value ->> 9 AS result,
             r.value ->> 1 AS goes, r.value ->> 2 AS due, r.value ->> 3 AS stays, r.value ->> 4 AS reason,
             r.value ->> 5 AS error, r.value ->> 6 AS fingerprint, r.value ->> 7 AS crashes, r.value ->> 8 AS max_crashes
         FROM jsonb_each(NEW.rows) AS r CROSS JOIN jobs AS j ON j.n = r.value ->> 0
@@ -89,7 +96,8 @@ CREATE TEMP TRIGGER shift_body INSTEAD OF INSERT ON shift BEGIN
     INSERT INTO apply VALUES (NEW.now);
 END;
 
--- apply(now): writes `moved` into the jobs, keeps the counts, files and prunes what has ended.
+-- apply(now): writes `moved` into the jobs, keeps the counts, files and prunes what has ended. Jobs with a node are filed
+-- later, by `file`: others may depend on them.
 CREATE TEMP VIEW apply (now) AS SELECT NULL;
 CREATE TEMP TRIGGER apply_body INSTEAD OF INSERT ON apply BEGIN
     INSERT OR IGNORE INTO buckets (name, most, age, size)
@@ -100,7 +108,7 @@ CREATE TEMP TRIGGER apply_body INSTEAD OF INSERT ON apply BEGIN
         due_at = iif(m.goes > 3, jobs.due_at, m.due),
         attempt = m.attempt, snoozes = m.snoozes, crashes = m.crashes, max_crashes = m.max_crashes,
         cancel = iif(m.goes > 3, 0, cancel), watched = iif(m.goes > 3, 0, jobs.watched),
-        finished_at = iif(m.goes > 3, NEW.now, finished_at), bucket = iif(m.goes > 3, m.bucket, 0),
+        finished_at = iif(m.goes > 3, NEW.now, finished_at), bucket = iif(m.goes > 3, coalesce(m.bucket, 0), 0),
         reason = iif(m.goes > 3, coalesce(m.reason, ''), jobs.reason),
         result = iif(m.goes > 3, m.result, jobs.result),
         fingerprint = iif(m.error IS NULL, jobs.fingerprint, coalesce(m.fingerprint, '')),
@@ -116,7 +124,7 @@ CREATE TEMP TRIGGER apply_body INSTEAD OF INSERT ON apply BEGIN
     WHERE name = m.keep;
     -- What watchers are told must be whole though the record may be pruned in this very step.
     UPDATE moved SET error = (SELECT error FROM jobs WHERE n = moved.job)
-    WHERE watched AND keep IS NOT NULL AND error IS NULL;
+    WHERE watched AND goes > 3 AND error IS NULL;
     INSERT INTO prune
     SELECT NEW.now, n, iif(most < 0, 0, size - most), age, 1000 FROM buckets
     WHERE name IN (SELECT DISTINCT keep FROM moved);
@@ -135,18 +143,59 @@ CREATE TEMP TRIGGER prune_body INSTEAD OF INSERT ON prune BEGIN
         )), 0),
         -- One look at the oldest is all it costs while nothing is too old.
         coalesce(iif(NEW.age >= 0 AND NEW.now >= NEW.age + (
-            SELECT finished_at FROM jobs WHERE bucket = NEW.bucket AND bucket > 0 ORDER BY place LIMIT 1
+            SELECT iif(node, filed_at, finished_at) FROM jobs WHERE bucket = NEW.bucket AND bucket > 0
+            ORDER BY place LIMIT 1
         ), (
             SELECT max(place) FROM (
-                SELECT place, finished_at FROM jobs WHERE bucket = NEW.bucket AND bucket > 0
-                ORDER BY place LIMIT NEW.bound
-            ) WHERE finished_at + NEW.age <= NEW.now
+                SELECT place, iif(node, filed_at, finished_at) AS since FROM jobs
+                WHERE bucket = NEW.bucket AND bucket > 0 ORDER BY place LIMIT NEW.bound
+            ) WHERE since + NEW.age <= NEW.now
         )), 0));
     INSERT INTO erased
-    SELECT n, queue, state, jobs.bucket, logged
+    SELECT n, queue, state, jobs.bucket, logged, node
     FROM cuts CROSS JOIN jobs ON jobs.bucket = cuts.bucket AND jobs.bucket > 0 AND jobs.place <= cuts.place
     WHERE cuts.place > 0;
+    INSERT INTO spare SELECT 1 WHERE EXISTS (SELECT 1 FROM erased WHERE node > 0);
     INSERT INTO erase SELECT 1 WHERE EXISTS (SELECT 1 FROM erased);
+END;
+
+-- spare(one): takes the jobs of graphs that are under way again out of `erased` and out of their buckets.
+CREATE TEMP VIEW spare (one) AS SELECT NULL;
+CREATE TEMP TRIGGER spare_body INSTEAD OF INSERT ON spare BEGIN
+    INSERT INTO spared
+    SELECT e.job, e.bucket
+    FROM erased AS e CROSS JOIN nodes AS v ON v.n = e.node CROSS JOIN graphs AS g ON g.n = v.graph
+    WHERE e.node > 0 AND g.state = 0;
+    UPDATE buckets SET size = size - s.less
+    FROM (SELECT bucket, count(*) AS less FROM spared GROUP BY bucket) AS s
+    WHERE buckets.n = s.bucket;
+    UPDATE jobs SET bucket = 0 WHERE n IN (SELECT job FROM spared);
+    DELETE FROM erased WHERE job IN (SELECT job FROM spared);
+    DELETE FROM spared;
+END;
+
+-- file(now, ranks, done, failed, rows): puts ended jobs with a node into their buckets, as the last of them, and prunes
+-- these.
+--   rows  [[n, failed], …]; failed: into the bucket for failures, however it ended
+CREATE TEMP VIEW file (now, ranks, done, failed, rows) AS SELECT NULL, NULL, NULL, NULL, NULL;
+CREATE TEMP TRIGGER file_body INSTEAD OF INSERT ON file BEGIN
+    DELETE FROM filed;
+    INSERT INTO filed
+    SELECT j.n, r.key, CASE WHEN r.value ->> 1 THEN coalesce(j.keep_failed, NEW.failed || j.queue)
+                            ELSE coalesce(j.keep_done, NEW.done || j.queue) END
+    FROM jsonb_each(NEW.rows) AS r CROSS JOIN jobs AS j ON j.n = r.value ->> 0
+    WHERE j.bucket = 0 AND j.state > 3;
+    INSERT OR IGNORE INTO buckets (name, most, age, size)
+    SELECT DISTINCT keep, CAST(keep AS INTEGER), CAST(substr(keep, instr(keep, '|') + 1) AS INTEGER), 0 FROM filed;
+    UPDATE jobs SET bucket = f.bucket, place = NEW.ranks + f.i, filed_at = NEW.now
+    FROM (SELECT job, i, buckets.n AS bucket FROM filed JOIN buckets ON name = keep) AS f
+    WHERE jobs.n = +f.job;
+    UPDATE buckets SET size = size + f.more
+    FROM (SELECT keep, count(*) AS more FROM filed GROUP BY keep) AS f
+    WHERE name = f.keep;
+    INSERT INTO prune
+    SELECT NEW.now, n, iif(most < 0, 0, size - most), age, 1000 FROM buckets
+    WHERE name IN (SELECT DISTINCT keep FROM filed);
 END;
 
 -- erase(one): removes the jobs listed in `erased`, their logs and watches, and empties the list.
@@ -160,6 +209,8 @@ CREATE TEMP TRIGGER erase_body INSTEAD OF INSERT ON erase BEGIN
     DELETE FROM logs WHERE job IN (SELECT job FROM erased WHERE logged > 0);
     DELETE FROM watches WHERE job IN (SELECT job FROM erased WHERE bucket = 0);
     DELETE FROM jobs WHERE n IN (SELECT job FROM erased);
+    DELETE FROM links WHERE n IN (SELECT node FROM erased WHERE node > 0);
+    DELETE FROM nodes WHERE n IN (SELECT node FROM erased WHERE node > 0);
     DELETE FROM erased;
 END;
 
@@ -193,6 +244,21 @@ CREATE TEMP TRIGGER accept_body INSTEAD OF INSERT ON accept BEGIN
         value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7,
         value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12, value ->> 13, value ->> 14, value ->> 15,
         NEW.now
+    FROM jsonb_each(NEW.jobs);
+END;
+
+-- open(now, jobs): jobs of graphs take their place; those that wait for nothing are ready or scheduled at once.
+--   jobs  as those of `accept`, and behind them the node's number
+CREATE TEMP VIEW open (now, jobs) AS SELECT NULL, NULL;
+CREATE TEMP TRIGGER open_body INSTEAD OF INSERT ON open BEGIN
+    INSERT INTO jobs (
+        id, task, version, queue, priority, payload, meta, state, place, due_at, expires_at, expire_to, max_crashes,
+        crash_delay, keep_done, keep_failed, node, enqueued_at
+    )
+    SELECT
+        value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7,
+        value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12, value ->> 13, value ->> 14, value ->> 15,
+        value ->> 16, NEW.now
     FROM jsonb_each(NEW.jobs);
 END;
 

@@ -10,7 +10,8 @@ import apsw
 import msgspec
 
 from windlass.core.event import Entry, Group
-from windlass.core.job import Job, LogLine, NewJob
+from windlass.core.graph import GraphInfo, Input, NewGraph
+from windlass.core.job import Job, LogLine, NewJob, State
 from windlass.core.lifecycle import Transition
 from windlass.errors import StoreClosed, StoreError
 from windlass.store.base import (
@@ -22,6 +23,8 @@ from windlass.store.base import (
     Clock,
     Deliver,
     ExchangeReply,
+    GraphAnswer,
+    GraphPage,
     Note,
     Page,
     Presence,
@@ -35,7 +38,7 @@ from windlass.store.base import (
     WorkerInfo,
 )  # fmt: skip
 from windlass.store.shared import check_batch, host_clock
-from windlass.store.sqlite import changes, exchange, find, sweeps, watches, workers
+from windlass.store.sqlite import changes, exchange, find, lookups, staging, sweeps, watches, workers
 from windlass.store.sqlite import jobs as records
 from windlass.store.sqlite.connection import SCHEMA
 from windlass.store.sqlite.mailbox import HAVE_SOCKETS, Mailbox
@@ -56,6 +59,8 @@ PROMISES = {
 
 BRIEF, FEW = 256, 8
 """Up to so many jobs a claim, or an insert, is over so soon that it may run on the event loop's own thread."""
+
+MAX_INPUTS = 4
 
 
 class SQLiteStore:
@@ -82,6 +87,13 @@ class SQLiteStore:
     async def insert(self, jobs: Sequence[NewJob]) -> list[Answer]:
         check_batch(len(jobs))
         return await self._database.run(DURABLE, lambda tx: records.insert(tx, jobs), brief=len(jobs) <= FEW)
+
+    async def insert_graph(self, graph: NewGraph, first: int, nodes: Sequence[NewJob], commit: bool) -> GraphAnswer:
+        check_batch(len(nodes))
+        brief = len(nodes) <= FEW
+        return await self._database.run(
+            DURABLE, lambda tx: staging.insert_graph(tx, graph, first, nodes, commit), brief
+        )  # fmt: skip
 
     def insert_here(self, jobs: Sequence[NewJob]) -> list[Answer]:
         check_batch(len(jobs))
@@ -145,6 +157,20 @@ class SQLiteStore:
 
     async def find(self, query: Query) -> Page:
         return await self._database.run(READ, lambda tx: find.find(tx, query))
+
+    async def inputs(self, ids: Sequence[str]) -> list[list[Input]]:
+        if len(ids) > MAX_INPUTS:
+            raise StoreError(f"the inputs of {len(ids)} nodes in one call; at most {MAX_INPUTS} are allowed")
+        return await self._database.run(READ, lambda tx: [lookups.inputs(tx, id) for id in ids])
+
+    async def graphs(self, states: Sequence[State] = (), after: str = "", limit: int = 100) -> GraphPage:
+        return await self._database.run(READ, lambda tx: lookups.graphs(tx, states, after, limit))
+
+    async def graph(self, id: str) -> GraphInfo | None:
+        return await self._database.run(READ, lambda tx: lookups.graph(tx, id))
+
+    async def members(self, graph: str, after: int = -1, limit: int = MAX_BATCH) -> list[Job]:
+        return await self._database.run(READ, lambda tx: lookups.members(tx, graph, after, limit))
 
     async def logs(self, id: str, after: int = -1, limit: int = MAX_BATCH) -> list[LogLine]:
         def read(tx: Tx) -> list[LogLine]:

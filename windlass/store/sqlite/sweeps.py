@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from windlass.store.base import SweepReply
+from windlass.store.sqlite import audits, units
 from windlass.store.sqlite.asides import next_parking, park
 from windlass.store.sqlite.codes import FAILED
 from windlass.store.sqlite.expiry import expire, promote
 from windlass.store.sqlite.mailbox import nobody_there, remove_leftover
+from windlass.store.sqlite.nodes import Web
 from windlass.store.sqlite.recovery import bury
+from windlass.store.sqlite.staging import drop
+from windlass.store.sqlite.todos import Op, Todo, put_up, work_off
 from windlass.store.sqlite.tx import Tx
 from windlass.store.sqlite.watches import forget_paths
 
@@ -16,7 +20,7 @@ MAILBOX_PROBES = 50
 
 
 def sweep(tx: Tx, limit: int) -> SweepReply:
-    reply = SweepReply(dead_workers=[])
+    reply = SweepReply(dead_workers=[], repaired=[])
     reply.expired = expire(tx, limit)
     left = limit - reply.expired
     promoted = promote(tx, left)
@@ -30,7 +34,10 @@ def sweep(tx: Tx, limit: int) -> SweepReply:
     reply.pruned = prune(tx, left)
     left -= reply.pruned
     forget_mailboxes(tx)
-    reply.more = left <= 0
+    if tx.graphs:
+        look_after_graphs(tx, limit, reply)
+    work_off(tx)
+    reply.more = left <= 0 or bool(tx.todos)
     reply.next_check = next_check(tx)
     return reply
 
@@ -87,6 +94,26 @@ def prune(tx: Tx, limit: int) -> int:
     return pruned
 
 
+def look_after_graphs(tx: Tx, limit: int, reply: SweepReply) -> None:
+    """Graphs that were never committed, that are past their bucket's age, and that nothing moves any more."""
+    for graph in audits.stale(tx, limit):
+        drop(tx, graph)
+    old = tx.all(
+        "SELECT n, age FROM buckets WHERE size > 0 AND age >= 0 AND age + (SELECT looked_at FROM graphs "
+        "WHERE bucket = buckets.n AND bucket > 0 ORDER BY place LIMIT 1) <= ?", (tx.now,)
+    )  # fmt: skip
+    for bucket, age in old:
+        doomed = units.prune(tx, bucket, 0, age)
+        put_up(tx, [Todo(Op.UNTIE, graph, 0, graph) for graph in doomed])
+        reply.pruned += len(doomed)
+    web = Web(tx)
+    for broken in audits.audit(web, limit):
+        reply.repaired.append(str(broken.id))
+        web.event("workflow_repaired", [broken.id, broken.name, ""])
+        put_up(tx, [Todo(Op.REPAIR, broken.n, 0, broken.n)])
+    web.flush()
+
+
 def forget_mailboxes(tx: Tx) -> None:
     """Clients that died leave a mailbox behind; look at a few at random."""
     # A worker's mailbox is the proof of its death: it stays until the worker has been reaped.
@@ -100,9 +127,11 @@ def forget_mailboxes(tx: Tx) -> None:
 
 def next_check(tx: Tx) -> int:
     """When a sweep may next have something to do, in milliseconds from now."""
+    if tx.todos:
+        return 0
     times = tx.one(
         "SELECT (SELECT min(lease_until) FROM workers), "
         "(SELECT min(expires_at) FROM jobs WHERE expires_at > 0 AND state < 3)"
     )
-    known = [time for time in (*times, next_parking(tx)) if time is not None]
+    known = [time for time in (*times, next_parking(tx), *audits.next_check(tx)) if time is not None]
     return max(0, min(known) - tx.now) if known else -1

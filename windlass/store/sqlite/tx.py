@@ -75,10 +75,12 @@ class Tx:
         """Groups of events, and pieces of JSON with several of them."""
         self.mail: dict[str, list[Finished]] = {}
         self._counts: Counter[tuple[str, int]] = Counter()
-        last, shift, self.ranks, shortest, self.idle, self._followed = self.one(
+        self.ended: list[tuple[int, int]] = []
+        """Nodes whose jobs have ended, with the state they were in before; that is still to be spread (todos.py)."""
+        last, shift, self.ranks, shortest, self.idle, self._followed, self.graphs, self.todos = self.one(
             "SELECT last, shift, ranks, (SELECT min(lease) FROM workers), "
-            "EXISTS (SELECT 1 FROM workers WHERE idle = 1), EXISTS (SELECT 1 FROM mailboxes WHERE follows = 1) "
-            "FROM windlass"
+            "EXISTS (SELECT 1 FROM workers WHERE idle = 1), EXISTS (SELECT 1 FROM mailboxes WHERE follows = 1), "
+            "EXISTS (SELECT 1 FROM graphs), EXISTS (SELECT 1 FROM todos) FROM windlass"
         )
         self.last = last
         self.tick: Tick = tick(host, last, shift, shortest)
@@ -163,6 +165,15 @@ class Tx:
                 self.run("UPDATE workers SET idle = 0 WHERE n = ?", (n,))
                 self.tell(id)
                 count -= 1
+
+    def wake_any(self) -> None:
+        """One idle worker, whatever its queues: todos are left, and anyone can work them off."""
+        row = (
+            self.one("SELECT n, id FROM workers WHERE idle = 1 AND dead = 0 ORDER BY n LIMIT 1") if self.idle else None
+        )
+        if row is not None:
+            self.run("UPDATE workers SET idle = 0 WHERE n = ?", (row[0],))
+            self.tell(row[1])
 
 
 def ids_json(values: Iterable[object]) -> str:

@@ -9,15 +9,25 @@ from windlass.store.sqlite.codes import FIRST_TERMINAL
 from windlass.store.sqlite.moves import finished
 from windlass.store.sqlite.tx import Tx, ids_json
 
+# Nodes that are no jobs: joins, and jobs of a graph whose turn to be accepted has not come yet.
+NODES = """
+SELECT -v.n, v.id, v.state, v.result, v.error, v.reason, v.shape > 0
+FROM json_each(?) AS w CROSS JOIN nodes AS v ON v.id = w.value CROSS JOIN graphs AS g ON g.n = v.graph
+WHERE g.state >= 0 AND (v.shape > 0 OR EXISTS (SELECT 1 FROM parts WHERE n = v.n))
+"""
+
 
 def watch(tx: Tx, client: str, ids: Sequence[str]) -> WatchReply:
     reply = WatchReply([], [])
     if EVERY_EVENT in ids:
         tx.run("UPDATE mailboxes SET follows = 1 WHERE name = ?", (client,))
     rows = {row[1]: row for row in tx.all(
-        "SELECT n, id, state, iif(state > 3, result, NULL), iif(state > 3, error, NULL), reason FROM jobs "
+        "SELECT n, id, state, iif(state > 3, result, NULL), iif(state > 3, error, NULL), reason, "
+        "node AND state = 4 AND result IS NULL AND (SELECT replaced FROM nodes WHERE n = node) FROM jobs "
         "WHERE id IN (SELECT value FROM json_each(?))", (ids_json(ids),)
     )}  # fmt: skip
+    if tx.graphs and len(rows) < len(ids):
+        rows |= {row[1]: row for row in tx.all(NODES, (ids_json(id for id in ids if id not in rows),))}
     waiting: list[int] = []
     for id in ids:
         if id == EVERY_EVENT:
@@ -33,6 +43,8 @@ def watch(tx: Tx, client: str, ids: Sequence[str]) -> WatchReply:
         numbers = ids_json(waiting)
         tx.run("INSERT OR IGNORE INTO watches SELECT value, ? FROM json_each(?)", (client, numbers))
         tx.run("UPDATE jobs SET watched = 1 WHERE n IN (SELECT value FROM json_each(?))", (numbers,))
+        if any(n < 0 for n in waiting):
+            tx.run("UPDATE nodes SET watched = 1 WHERE n IN (SELECT -value FROM json_each(?))", (numbers,))
     return reply
 
 
@@ -45,7 +57,9 @@ def unwatch(tx: Tx, client: str, ids: Sequence[str] | None) -> None:
         return
     tx.run(
         "DELETE FROM watches WHERE name = ?1 AND job IN "
-        "(SELECT n FROM jobs WHERE id IN (SELECT value FROM json_each(?2)))", (client, ids_json(ids))
+        "(SELECT n FROM jobs WHERE id IN (SELECT value FROM json_each(?2)) "
+        "UNION ALL SELECT -v.n FROM json_each(?2) AS w CROSS JOIN nodes AS v ON v.id = w.value)",
+        (client, ids_json(ids)),
     )  # fmt: skip
 
 

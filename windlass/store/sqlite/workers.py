@@ -13,6 +13,7 @@ from windlass.store.sqlite.codes import to_text
 from windlass.store.sqlite.exchange import look, next_due, worker_row
 from windlass.store.sqlite.recovery import bury, recover
 from windlass.store.sqlite.sweeps import next_check
+from windlass.store.sqlite.todos import work_off
 from windlass.store.sqlite.tx import Memo, Skills, Tx, decode, encode, ids_json
 
 
@@ -32,6 +33,7 @@ def beat(tx: Tx, presence: Presence, acked_seq: int, held: Sequence[str]) -> Bea
     dropped = [job for job, id, seq in running if seq <= acked_seq and id not in mine]
     if dropped:
         recover(tx, n, presence.id, skills, dropped, crashed=False)
+        work_off(tx)
     runs = {id for _, id, _ in running}
     lost = [id for id in held if id not in runs]
     view = look(tx, n, skills)
@@ -78,6 +80,7 @@ def leave(tx: Tx, worker: str, crashed: bool) -> None:
     if row is not None:
         tx.run("UPDATE workers SET dead = 1 WHERE n = ?", (row.n,))
         bury(tx, row.n, worker, row.mark, crashed, -1)
+        work_off(tx)
 
 
 def note(tx: Tx, worker: str, notes: Sequence[Note]) -> list[str]:

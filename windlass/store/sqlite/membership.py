@@ -1,0 +1,93 @@
+"""Operators' actions as far as they concern graphs: on a graph's id, and on jobs that are members of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from windlass.store.base import Action, Change
+from windlass.store.shared import STATES
+from windlass.store.sqlite import units
+from windlass.store.sqlite.audits import is_busy
+from windlass.store.sqlite.codes import CANCELLED, FAILED, SKIPPED, WAITING
+from windlass.store.sqlite.nodes import STAGED, Graph, Node, Web
+from windlass.store.sqlite.opening import open_early
+from windlass.store.sqlite.staging import drop
+from windlass.store.sqlite.todos import Op, Step, Todo, put_up, work_off
+from windlass.store.sqlite.tx import Tx, ids_json
+
+UNOPENED = """
+SELECT v.n FROM json_each(?) AS w CROSS JOIN nodes AS v ON v.id = w.value CROSS JOIN graphs AS g ON g.n = v.graph
+WHERE g.state >= 0 AND EXISTS (SELECT 1 FROM parts WHERE n = v.n)
+"""
+
+
+def on_graphs(tx: Tx, change: Change, ids: Sequence[str]) -> dict[str, str]:
+    """Act on those ids that are graphs: for each of these why not, or nothing. Jobs that are not accepted yet are."""
+    web, answers = Web(tx), {}
+    for graph in web.graphs_named(ids):
+        if graph.state != STAGED:
+            answers[str(graph.id)] = _on_graph(web, graph, change)
+    for (n,) in tx.all(UNOPENED, (ids_json(ids),)):
+        for node in web.numbered([n]):
+            graph_of = web.graph(node)
+            if graph_of is not None:
+                open_early(web, graph_of, n)
+    web.flush()
+    for queue, count in web.released.items():
+        tx.wake(queue, count)
+    return answers
+
+
+def _on_graph(web: Web, graph: Graph, change: Change) -> str:
+    tx, state = web.tx, graph.state
+    if change.action is Action.CANCEL and state == WAITING:
+        if not graph.stopping:
+            web.stop(graph, "cancel", change.reason or "cancelled")
+            put_up(tx, [Todo(Op.STOP, graph.n, 0, graph.n)])
+    elif change.action is Action.RETRY and state in (FAILED, CANCELLED):
+        _retry_all(web, graph)
+    elif change.action is Action.DELETE and state != WAITING:
+        drop(tx, graph.n)
+        web.graphs.pop(graph.n)
+    else:
+        return str(STATES[state])
+    return ""
+
+
+def _retry_all(web: Web, graph: Graph) -> None:
+    web.change_graph(graph)
+    graph.stopping = graph.reason = graph.culprit = ""
+    put_up(web.tx, [Todo(Op.RETRY, graph.n, 0, graph.n)])
+
+
+def why_not(tx: Tx, action: Action, nodes: Sequence[int]) -> dict[int, str]:
+    """Why an action that fits a member's state must not be; most may."""
+    if action not in (Action.RETRY, Action.DELETE):
+        return {}
+    web, answers = Web(tx), {}
+    for node in web.numbered(nodes):
+        graph = web.graph(node)
+        if graph is None:
+            continue
+        if action is Action.RETRY and node.state == SKIPPED:
+            answers[node.n] = f"skipped; retry {node.culprit} instead"
+        # With todos, the graph may be under way again in a moment, and this be a member it waits for.
+        elif action is Action.DELETE and (graph.under_way or (graph.over and is_busy(tx, graph))):
+            answers[node.n] = "its workflow is under way"
+    return answers
+
+
+def retry(tx: Tx, nodes: Sequence[int]) -> None:
+    """Start members again; in a graph that was stopped, all that ended badly."""
+    step = Step(tx)
+    for node in step.web.numbered(nodes):
+        stopped = _stopped(step.web, node)
+        units.restart(step.web, node, waits=node.open > 0)
+        if stopped is not None:
+            _retry_all(step.web, stopped)
+    work_off(tx, step)
+
+
+def _stopped(web: Web, node: Node) -> Graph | None:
+    graph = web.graph(node)
+    return graph if graph is not None and graph.stopping and not node.aftermath else None

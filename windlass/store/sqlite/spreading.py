@@ -1,0 +1,230 @@
+"""What one node's end means for those behind it: edges are decided, nodes released or given up, and opened again.
+
+The rules are those of ``core.graph``. Each function touches one node and its edges; what goes further is put up as a
+todo by whoever works these off (``todos``).
+"""
+
+from __future__ import annotations
+
+from windlass.core.graph import because, decided, verdict
+from windlass.core.job import State
+from windlass.core.lifecycle import EXPIRED
+from windlass.core.links import Edge, Out, Shape
+from windlass.store.shared import CODE, STATES
+from windlass.store.sqlite.codes import CANCELLED, FAILED, READY, SCHEDULED, SKIPPED, SUCCEEDED, WAITING
+from windlass.store.sqlite.nodes import Graph, Node, Web
+
+GAVE_UP = (FAILED, CANCELLED)
+
+
+def stopping(web: Web, node: Node) -> str:
+    """By what the node's graph was stopped, if that concerns the node."""
+    graph = web.graph(node)
+    return "" if graph is None or node.aftermath else graph.stopping
+
+
+def is_opened(web: Web, node: Node) -> bool:
+    graph = web.graph(node)
+    return bool(node.job) or graph is None or node.n - graph.n <= graph.opened
+
+
+# -- forwards: an end spreads
+
+
+def spread(web: Web, source: Node) -> int:
+    """Decide every open edge from a node that ended; how many nodes that touched. If it was started again meanwhile,
+    there is nothing to do."""
+    outs = web.outs_of(source)
+    if not source.over:
+        return 1
+    edges = [int(digit) for digit in source.edges]
+    state, expired, broke = STATES[source.state], source.reason == EXPIRED, False
+    for at, out in enumerate(outs):
+        if edges[at] == Edge.OPEN:
+            edges[at] = edge = decided(out.on, state, expired)
+            broke = broke or edge is Edge.BROKEN
+            _meet(web, source, out, edge)
+    if outs:
+        web.change(source).edges = "".join(str(int(edge)) for edge in edges)
+    graph = web.graph(source)
+    if (
+        broke
+        and graph is not None
+        and graph.fail_fast
+        and source.state == FAILED
+        and source.job
+        and not source.aftermath
+    ):
+        web.stop(graph, "fail", because(source.task, source.id, state), source.id)
+    return 1 + len(outs)
+
+
+def _meet(web: Web, source: Node, out: Out, edge: Edge) -> None:
+    """One edge was decided: count it at its target, and decide the target if that was the last one."""
+    target = web.one(out.target)
+    if target is None:
+        return
+    graph = web.graph(source)
+    if is_awaited(graph, source, out):
+        if target.state == WAITING and target.awaits == source.id:
+            come_back(web, target, source, edge)
+        return
+    if target.graph != source.graph:
+        return
+    target.open -= 1
+    if edge is Edge.BROKEN:
+        target.broken += 1
+        target.culprit = target.culprit or blame(source)
+    web.change(target)
+    hurry = out.hasty and source.state != SUCCEEDED
+    if target.state == WAITING and not target.awaits and (target.open == 0 or hurry) and is_opened(web, target):
+        decide(web, target)
+
+
+def is_awaited(graph: Graph | None, source: Node, out: Out) -> bool:
+    """Whether this edge leads from the end of a graph to the job that started it, which is not of that graph."""
+    return graph is not None and source.id == graph.id and out.target == graph.parent
+
+
+def blame(source: Node) -> str:
+    return source.culprit or source.id
+
+
+def decide(web: Web, node: Node) -> None:
+    """A waiting node has no open edge left: release it, let a join end, or give it up."""
+    fate = verdict(Shape(node.shape), node.broken, node.spare, stopping(web, node))
+    if fate is not State.READY:
+        give_up(web, node, CODE[fate])
+    elif node.shape:
+        result = web.at_hand(node.source) if node.shape == Shape.ONE and node.source else None
+        _end_join(web, node, SUCCEEDED, "", result)
+    else:
+        release(web, node)
+
+
+def release(web: Web, node: Node) -> None:
+    if _refused(web, node):
+        return
+    now = web.tx.now
+    if node.expires_in:
+        web.expire_at(node, now + node.expires_in)
+    due = max(node.at, now + node.delay if node.delay else 0)
+    web.move(node, *((SCHEDULED, due) if due > now else (READY, 0)))
+
+
+def _refused(web: Web, node: Node) -> bool:
+    """A job of a stopped graph does not start: nobody may ever come to claim it."""
+    graph = web.graph(node)
+    if graph is None or not stopping(web, node):
+        return False
+    web.end(node, CANCELLED, graph.reason)
+    return True
+
+
+def come_back(web: Web, node: Node, end: Node, edge: Edge) -> None:
+    """The graph a job waited for is over: the job runs again, or its end becomes the job's own."""
+    if edge is Edge.BROKEN:
+        web.change(node).culprit = blame(end)
+        give_up(web, node, CODE[verdict(Shape.ONE, 1, 0, stopping(web, node))])
+    elif node.replaced:
+        web.end(node, SUCCEEDED, "", result=web.at_hand(end.id))
+    elif not _refused(web, node):
+        web.move(node, READY)
+
+
+def give_up(web: Web, node: Node, state: int) -> None:
+    """End a node that can never be met, and say whose fault it was."""
+    if not node.culprit:
+        web.change(node).culprit = _first_blame(web, node)
+    graph = web.graph(node) if stopping(web, node) else None
+    culprit = web.one((graph.culprit if graph else "") or node.culprit)
+    if graph is not None:
+        reason = graph.reason
+    elif culprit is not None:
+        reason = because(culprit.task, culprit.id, STATES[culprit.state])
+    else:
+        reason = because("job", node.culprit, State.FAILED)
+    error = web.error_of(culprit.id) if culprit is not None and state == FAILED else (None, "")
+    if node.shape:
+        _end_join(web, node, state, reason, error=error[0])
+    else:
+        web.end(node, state, reason, error)
+
+
+def _first_blame(web: Web, node: Node) -> str:
+    """Whom the first of a node's broken edges blames. A source that is gone counts as failed."""
+    for edge in web.ins_of(node):
+        source = web.one(edge.source)
+        if source is None:
+            return edge.source
+        states = zip(web.outs_of(source), source.edges, strict=True)
+        if any(out.target == node.id and int(state) == Edge.BROKEN for out, state in states):
+            return blame(source)
+    return ""
+
+
+def _end_join(
+    web: Web, node: Node, state: int, reason: str, result: str | None = None, error: str | None = None
+) -> None:
+    """A join ends. It is in no queue and has no event; the end of a graph ends the workflow."""
+    web.join(node, state, reason, result, error)
+    graph = web.graph(node)
+    if graph is None:
+        return
+    web.change_graph(graph)
+    if node.id == graph.id:
+        graph.state, graph.finished_at = state, web.tx.now
+        web.event(f"workflow_{STATES[state]}", [graph.id, graph.name, ""], reason)
+
+
+# -- backwards: a node starts again
+
+
+def reopen(web: Web, source: Node) -> int:
+    """A node starts again: the edges its end broke are open once more, and so is what was given up because of them."""
+    outs = web.outs_of(source)
+    edges = [int(digit) for digit in source.edges]
+    for at, out in enumerate(outs):
+        if edges[at] == Edge.BROKEN:
+            edges[at] = Edge.OPEN
+            _unmeet(web, source, out)
+    if outs:
+        web.change(source).edges = "".join(str(int(edge)) for edge in edges)
+    return 1 + len(outs)
+
+
+def _unmeet(web: Web, source: Node, out: Out) -> None:
+    target = web.one(out.target)
+    if target is None:
+        return
+    if is_awaited(web.graph(source), source, out):
+        if target.awaits == source.id and target.replaced and target.state in GAVE_UP:
+            wait_again(web, target)
+        return
+    if target.graph != source.graph:
+        return
+    target.open += 1
+    target.broken -= 1
+    target.culprit = ""  # it may be the very one that starts again; if another edge stays broken, that names it
+    web.change(target)
+    if target.state == SKIPPED or (target.shape and target.state in GAVE_UP):
+        wait_again(web, target)
+
+
+def wait_again(web: Web, node: Node) -> None:
+    """What was given up waits once more, in a new run; what it gave up in turn follows."""
+    if node.awaits:
+        web.change(node).culprit = ""
+    if node.shape:
+        node.run += 1
+        web.join(node, WAITING, "")
+        graph = web.graph(node)
+        if graph is not None:
+            web.change_graph(graph)
+            if node.id == graph.id:
+                web.resume(graph)
+    else:
+        web.count(node, -1)
+        web.again(node)
+        web.move(node, WAITING)
+    web.reopened.append(node)

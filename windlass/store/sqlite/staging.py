@@ -1,0 +1,201 @@
+"""Handing in a graph: parts that nobody sees, and the one write that makes them real."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from windlass.core.graph import WORK, NewGraph
+from windlass.core.job import NewJob
+from windlass.core.links import WIDTH, Inject, Links
+from windlass.store.base import Accept, GraphAnswer
+from windlass.store.sqlite.codes import to_text
+from windlass.store.sqlite.nodes import DROPPED, STAGED, Graph
+from windlass.store.sqlite.opening import Part, body_of, open_parts
+from windlass.store.sqlite.todos import Op, Step, Todo, put_up, work_off
+from windlass.store.sqlite.tx import Tx, encode, ids_json
+from windlass.store.sqlite.units import hide
+
+TAKEN = (
+    "SELECT id FROM jobs WHERE id IN (SELECT value FROM json_each(?1)) UNION ALL "
+    "SELECT v.id FROM json_each(?1) AS w CROSS JOIN nodes AS v ON v.id = w.value WHERE "
+    f"coalesce((SELECT state FROM graphs WHERE n = v.graph), 0) <> {DROPPED} LIMIT 1"
+)
+STAGE_NODES = """
+INSERT INTO nodes (n, graph, id, shape, spare, aftermath, open, source, inject, delay, at, expires_in, edges)
+SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7,
+    value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12 FROM jsonb_each(?)
+"""
+STAGE_LINKS = "INSERT INTO links SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?)"
+STAGE_PARTS = "INSERT INTO parts SELECT value ->> 0, value ->> 1 FROM json_each(?)"
+NO_LINKS = Links()
+
+
+def insert_graph(tx: Tx, new: NewGraph, first: int, nodes: Sequence[NewJob], commit: bool) -> GraphAnswer:
+    row = tx.one("SELECT n, state, digest, staged FROM graphs WHERE id = ?", (new.id,))
+    n, state, digest, staged = row or (0, STAGED, new.digest, 0)
+    if digest != new.digest:
+        return GraphAnswer(Accept.CONFLICT, f"workflow {new.id!r} exists with other contents", staged)
+    if state != STAGED:
+        work_off(tx)
+        return GraphAnswer(Accept.DUPLICATE, "", staged, _more(tx, n))
+    if first > staged:
+        reason = f"the nodes from {staged} on are missing" if row else "nothing of it is staged"
+        return GraphAnswer(Accept.REFUSED, reason, staged)
+    fresh = nodes[staged - first :]
+    fault = _fault(tx, new, staged, fresh)
+    if fault is not None:
+        if row:
+            drop(tx, n)
+        work_off(tx)
+        return fault
+    n = n or _begin(tx, new)
+    whole = commit and staged + len(fresh) == new.nodes and _has_end(tx, new, n, fresh)
+    now = WORK if whole and not staged else 0
+    _stage(tx, n, staged, fresh, now)
+    staged += len(fresh)
+    if not whole:
+        tx.run("UPDATE graphs SET staged = ?, looked_at = ? WHERE n = ?", (staged, tx.now, n))
+        status, reason = (Accept.REFUSED, "nodes are missing") if commit else (Accept.ACCEPTED, "")
+        return GraphAnswer(status, reason, staged)
+    commit_graph(tx, n, new.id, new.name, staged)
+    _open_first(tx, n, fresh[:now])
+    return GraphAnswer(Accept.ACCEPTED, "", staged, _more(tx, n))
+
+
+def _more(tx: Tx, n: int) -> bool:
+    return bool(tx.value("SELECT opened < nodes FROM graphs WHERE n = ?", (n,)))
+
+
+def _fault(tx: Tx, new: NewGraph, staged: int, nodes: Sequence[NewJob]) -> GraphAnswer | None:
+    """Why these nodes cannot be staged, with all that was staged before them."""
+    ids = ids_json(node.id for node in nodes)
+    seen: set[str] = set()
+    for node in nodes:
+        if node.id in seen:
+            return GraphAnswer(Accept.CONFLICT, f"the id {node.id!r} is taken")
+        seen.add(node.id)
+        if node.links is not None and max(len(node.links.ins), len(node.links.outs)) > WIDTH:
+            return GraphAnswer(Accept.REFUSED, f"node {node.id!r} has more than {WIDTH} edges")
+    if staged + len(nodes) > new.nodes:
+        return GraphAnswer(Accept.REFUSED, f"more than {new.nodes} nodes")
+    taken = tx.value(TAKEN, (ids,)) if nodes else None
+    if taken is not None:
+        return GraphAnswer(Accept.CONFLICT, f"the id {taken!r} is taken")
+    if tx.todos:
+        # What is left of graphs that were dropped is in nobody's way.
+        left = "(SELECT v.n FROM json_each(?) AS w CROSS JOIN nodes AS v ON v.id = w.value)"
+        for table in ("links", "parts", "nodes"):
+            tx.run(f"DELETE FROM {table} WHERE n IN {left}", (ids,))
+    return None
+
+
+def _begin(tx: Tx, new: NewGraph) -> int:
+    n = tx.take_ranks(new.nodes + 1)
+    tx.run(
+        "INSERT INTO graphs (n, id, nodes, size, digest, name, meta, fail_fast, parent, keep_done, keep_failed, "
+        "looked_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            n, new.id, new.nodes, new.size, new.digest, new.name, to_text(new.meta), int(new.fail_fast), new.parent,
+            new.keep_done, new.keep_failed, tx.now,
+        ),
+    )  # fmt: skip
+    tx.graphs = 1
+    return n
+
+
+def _has_end(tx: Tx, new: NewGraph, n: int, fresh: Sequence[NewJob]) -> bool:
+    if any(node.id == new.id for node in fresh):
+        return True
+    return tx.value("SELECT 1 FROM nodes WHERE id = ? AND graph = ?", (new.id, n)) is not None
+
+
+def _stage(tx: Tx, graph: int, staged: int, nodes: Sequence[NewJob], opened: int) -> None:
+    """Keep nodes; of the first ``opened`` jobs nothing more is needed, as they are accepted in this very step."""
+    if not nodes:
+        return
+    first = graph + 1 + staged
+    links = [[first + i, *_edges(node.links or NO_LINKS)] for i, node in enumerate(nodes)]
+    parts = [[first + i, encode(body_of(node)).decode()] for i, node in enumerate(nodes) if i >= opened and node.task]
+    rows = [_node_row(graph, first + i, node) for i, node in enumerate(nodes)]
+    tx.run(STAGE_NODES, (encode(rows).decode(),))
+    tx.run(STAGE_LINKS, (encode(links).decode(),))
+    if parts:
+        tx.run(STAGE_PARTS, (encode(parts).decode(),))
+
+
+def _edges(links: Links) -> tuple[str, str]:
+    return encode(links.ins).decode(), encode(links.outs).decode()
+
+
+def _node_row(graph: int, n: int, node: NewJob) -> list[Any]:
+    links = node.links or NO_LINKS
+    source, inject = next(((edge.source, edge.inject) for edge in links.ins if edge.inject), ("", Inject.NONE))
+    return [
+        n, graph, node.id, links.shape, links.spare, int(links.aftermath), len(links.ins), source, inject, node.delay,
+        node.at, node.expires_in, "0" * len(links.outs),
+    ]  # fmt: skip
+
+
+def commit_graph(tx: Tx, n: int, id: str, name: str, staged: int) -> None:
+    """From now on it is real."""
+    tx.run(
+        "UPDATE graphs SET state = 0, staged = ?, created_at = ?, looked_at = ? WHERE n = ?",
+        (staged, tx.now, tx.now, n),
+    )
+    tx.record("workflow_started", "", [[id, name, ""]])
+
+
+def _open_first(tx: Tx, n: int, nodes: Sequence[NewJob]) -> None:
+    """Open what was handed in with the commit, and put up the rest."""
+    step = Step(tx)
+    graph = step.web.graph_numbered(n)
+    assert graph is not None
+    if nodes:
+        step.left -= len(nodes)
+        graph.opened = len(nodes)
+        step.web.change_graph(graph)
+        open_parts(step.web, graph, [_part(n + 1 + i, node) for i, node in enumerate(nodes)])
+    if graph.opened < graph.nodes:
+        step.put(Op.OPEN, n, cursor=n + graph.opened)
+    work_off(tx, step)
+
+
+def _part(n: int, node: NewJob) -> Part:
+    links = node.links or NO_LINKS
+    return Part(
+        n, len(links.ins), 0, links.spare, node.delay, node.at, node.expires_in, links.shape, int(links.aftermath), 0,
+        body_of(node) if node.task else None,
+    )  # fmt: skip
+
+
+def drop(tx: Tx, n: int) -> None:
+    """All of a graph goes, its jobs as well."""
+    hide(tx, n)
+    put_up(tx, [Todo(Op.DROP, n, 0, n)])
+
+
+# -- adopting
+
+
+def adoptable(tx: Tx, id: str, parent: str) -> Graph | None:
+    """A graph that waits to be adopted by this job."""
+    graph = Step(tx).web.graph_named(id)
+    if graph is None or graph.state != STAGED or graph.parent != parent:
+        return None
+    whole = tx.value("SELECT staged = nodes AND EXISTS (SELECT 1 FROM nodes WHERE id = ?1 AND graph = graphs.n) "
+                     "FROM graphs WHERE n = ?2", (id, graph.n))  # fmt: skip
+    return graph if whole else None
+
+
+def adopt(tx: Tx, job: int, id: str, node: int, graph: Graph, replaced: bool) -> None:
+    """The job waits for the graph, which becomes real."""
+    if not node:
+        node = tx.take_ranks(1)
+        tx.run(STAGE_NODES, (encode([[node, 0, id, 0, 0, 0, 0, "", 0, 0, 0, 0, ""]]).decode(),))
+        tx.run(STAGE_LINKS, (encode([[node, "[]", "[]"]]).decode(),))
+        tx.run("UPDATE jobs SET node = ? WHERE n = ?", (node, job))
+    tx.run("UPDATE nodes SET awaits = ?, replaced = ? WHERE n = ?", (graph.id, int(replaced), node))
+    assert graph.id is not None
+    commit_graph(tx, graph.n, graph.id, graph.name, graph.nodes)
+    put_up(tx, [Todo(Op.OPEN, graph.n, 0, graph.n)])

@@ -1,0 +1,181 @@
+"""What is left to do for graphs, worked off in bounded steps, first come, first served.
+
+A step takes what ended in its own transaction and what others left behind. What it does not get done is kept in the
+file in the same transaction, so that nothing is ever forgotten; what needs more goes on behind the others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable
+from enum import IntEnum
+from typing import NamedTuple
+
+from windlass.core.graph import WORK
+from windlass.store.sqlite import audits, opening, spreading, units
+from windlass.store.sqlite.codes import WAITING
+from windlass.store.sqlite.nodes import Graph, Web
+from windlass.store.sqlite.tx import Tx, encode, ids_json
+
+
+class Op(IntEnum):
+    """The kinds of todos. The numbers are part of the file's format."""
+
+    OPEN = 0
+    SPREAD = 1
+    REOPEN = 2
+    STOP = 3
+    RETRY = 4
+    FILE = 5
+    DROP = 6
+    UNTIE = 7
+    REPAIR = 8
+
+
+class Todo(NamedTuple):
+    """``n`` is 0 while it is not kept. ``cursor``: the number of the last node it is done with."""
+
+    op: int
+    graph: int
+    node: int = 0
+    cursor: int = 0
+    n: int = 0
+
+
+class Visit(NamedTuple):
+    """A todo that goes over the nodes of its graph: what it does to a page of them, and at the end of the last page."""
+
+    page: Callable[[Web, Graph, int, int], tuple[int, int]]
+    last: Callable[[Web, Graph], None] | None = None
+
+
+VISITS = {
+    Op.OPEN: Visit(opening.open_page),
+    Op.STOP: Visit(units.stop_page),
+    Op.RETRY: Visit(units.retry_page),
+    Op.FILE: Visit(units.file_page, units.file_end),
+    Op.DROP: Visit(units.drop_page, units.forget),
+    Op.UNTIE: Visit(units.untie_page, units.forget),
+    Op.REPAIR: Visit(audits.repair_page),
+}
+
+
+class Step:
+    """A bounded piece of work on todos."""
+
+    def __init__(self, tx: Tx) -> None:
+        self.tx, self.web, self.left = tx, Web(tx), WORK
+        self._queue: deque[Todo] = deque()
+        self._done: list[int] = []
+
+    def put(self, op: Op, graph: int, node: int = 0, cursor: int = 0) -> None:
+        self._queue.append(Todo(op, graph, node, cursor or graph))
+
+    def run(self) -> Counter[str]:
+        """Work some off and keep the rest; how many jobs became ready, by queue."""
+        tx = self.tx
+        if tx.todos:
+            sql = "SELECT op, graph, node, cursor, n FROM todos ORDER BY n LIMIT ?"
+            self._queue.extendleft(Todo(*row) for row in reversed(tx.all(sql, (WORK,))))
+        self._take_ended()
+        self._gather()
+        while self._queue and self.left > 0:
+            self._do(self._queue.popleft())
+            self._gather()
+        self.web.flush()
+        self._keep()
+        return self.web.released
+
+    def _take_ended(self) -> None:
+        """Jobs that ended before this step began."""
+        ended, self.tx.ended = dict(self.tx.ended), []
+        for node in self.web.numbered(list(ended)):
+            self.web.count(node, 1)
+            self.web.ended.append(node)
+            if ended[node.n] == WAITING and node.awaits:
+                self.web.abandon(node, node.reason)
+
+    def _gather(self) -> None:
+        """What was just done means something for others: put that up."""
+        web = self.web
+        for node in web.ended:
+            self.put(Op.SPREAD, node.graph, node.n)
+            graph = web.graph(node) if node.shape else None
+            if graph is not None and graph.id == node.id:
+                self.put(Op.FILE, graph.n)
+        for node in web.reopened:
+            self.put(Op.REOPEN, node.graph, node.n)
+        for graph in web.stopped:
+            self.put(Op.STOP, graph.n)
+        for doomed in web.doomed:
+            self.put(Op.UNTIE, doomed)
+        web.ended, web.reopened, web.stopped, web.doomed = [], [], [], []
+
+    def _do(self, todo: Todo) -> None:
+        if todo.n:
+            self._done.append(todo.n)
+        if todo.op == Op.SPREAD:
+            self._spread(todo)
+        elif todo.op == Op.REOPEN:
+            for node in self.web.numbered([todo.node]):
+                self.left -= spreading.reopen(self.web, node)
+        else:
+            self._visit(todo)
+
+    def _spread(self, todo: Todo) -> None:
+        # Those that come next are read along with this one.
+        alike = [todo.node, *(other.node for other in self._queue if other.op == Op.SPREAD)][: self.left]
+        nodes = self.web.numbered(alike)
+        self.web.outs(nodes)
+        for node in nodes:
+            if node.n == todo.node:
+                self.left -= spreading.spread(self.web, node)
+                units.file_one(self.web, node)
+                return
+        self.left -= 1
+
+    def _visit(self, todo: Todo) -> None:
+        """The next page of a graph's nodes."""
+        web = self.web
+        visit, graph = VISITS[Op(todo.op)], web.graph_numbered(todo.graph)
+        if graph is None:
+            return
+        touched, cursor = visit.page(web, graph, todo.cursor, max(self.left, 1))
+        self.left -= touched + 1
+        if cursor < graph.last:
+            self._queue.append(todo._replace(cursor=cursor, n=0))
+        elif visit.last is not None:
+            visit.last(web, graph)
+
+    def _keep(self) -> None:
+        tx = self.tx
+        if self._done:
+            tx.run("DELETE FROM todos WHERE n IN (SELECT value FROM json_each(?))", (ids_json(self._done),))
+        fresh = [todo for todo in self._queue if not todo.n]
+        if fresh:
+            put_up(tx, fresh)
+        tx.todos = bool(self._queue) or (bool(self._done) and tx.value("SELECT EXISTS (SELECT 1 FROM todos)"))
+
+
+def put_up(tx: Tx, todos: list[Todo]) -> None:
+    """Keep todos for whoever works next."""
+    tx.run(
+        "INSERT INTO todos (op, graph, node, cursor) "
+        "SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM json_each(?)", (encode(todos).decode(),)
+    )  # fmt: skip
+    tx.todos = True
+
+
+def work(tx: Tx) -> Counter[str]:
+    """One step, if there is anything to do."""
+    return Step(tx).run() if tx.ended or tx.todos else Counter()
+
+
+def work_off(tx: Tx, step: Step | None = None) -> None:
+    """The same for calls that claim nothing: workers are woken for what became ready, and for what is left."""
+    if step is None and not tx.ended and not tx.todos:
+        return
+    for queue, count in (step or Step(tx)).run().items():
+        tx.wake(queue, count)
+    if tx.todos:
+        tx.wake_any()
