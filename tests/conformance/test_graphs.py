@@ -414,7 +414,7 @@ Make = Callable[[ManualClock], Store]
 @contextmanager
 def sqlite() -> Iterator[Make]:
     with tempfile.TemporaryDirectory() as folder:
-        yield lambda clock: SQLiteStore(f"sqlite:///{folder}/jobs.db?synchronous=normal", SETTINGS, clock=clock)
+        yield lambda clock: SQLiteStore(f"sqlite:///{folder}/jobs.db?durability=normal", SETTINGS, clock=clock)
 
 
 @pytest.fixture(params=["memory", "sqlite", "redis"])
