@@ -17,6 +17,7 @@ from tests.servers.fixtures import NewRedis, new_redis
 __all__ = ["new_redis"]
 
 RUNNER = Path(__file__).with_name("run_page.py")
+WORKFLOWS = [f"docs/how-to/{name}.md" for name in ("workflows", "flows", "grow-a-workflow-while-it-runs")]
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ +(.*)$", re.MULTILINE)
 LANGUAGES = {"python", "console", "sh", "ini", "toml", "dockerfile", "json", "text", "sql", "yaml", "mermaid"}
@@ -24,10 +25,26 @@ LANGUAGES = {"python", "console", "sh", "ini", "toml", "dockerfile", "json", "te
 
 @pytest.mark.parametrize("page", pages())
 def test_snippets_run(page: str, tmp_path: Path, new_redis: NewRedis) -> None:
+    run_page(page, tmp_path, str(new_redis().port) if needs_redis(read(page)) else "")
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "redis"])
+@pytest.mark.parametrize("page", WORKFLOWS)
+def test_workflows_are_the_same_on_every_engine(page: str, engine: str, tmp_path: Path, new_redis: NewRedis) -> None:
+    """The pages use the memory engine, to be short. What they say holds for all."""
+    url = "sqlite:///page.db" if engine == "sqlite" else f"redis://127.0.0.1:{new_redis().port}/0"
+    text = read(page)
+    assert '"memory://"' in text
+    changed = tmp_path / Path(page).name
+    changed.write_text(text.replace('"memory://"', f'"{url}"'), encoding="utf-8")
+    run_page(str(changed), tmp_path)
+
+
+def run_page(page: str, folder: Path, redis_port: str = "") -> None:
     env = {name: value for name, value in os.environ.items() if not name.startswith("WINDLASS_")}
-    if needs_redis(read(page)):
-        env[REDIS_PORT] = str(new_redis().port)
-    answer = subprocess.run([sys.executable, str(RUNNER), page], cwd=tmp_path, env=env, capture_output=True, text=True,
+    if redis_port:
+        env[REDIS_PORT] = redis_port
+    answer = subprocess.run([sys.executable, str(RUNNER), page], cwd=folder, env=env, capture_output=True, text=True,
                             timeout=110, check=False)  # fmt: skip
     assert answer.returncode == 0, f"{answer.stdout}\n{answer.stderr}"
 
