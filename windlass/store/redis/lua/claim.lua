@@ -90,7 +90,7 @@ do
             local raw = bodies[i]
             local from, task, version, came_to = read_body(raw)
             local h = t.rows[id] or (heads[i] and read_head(heads[i]))
-            if not from or (heads[i] and not h) or not readable(h, queue, task, came_to, skills) then
+            if not from or (heads[i] and not h) or (not h and not is_numbered(raw)) or not readable(h, queue, task, came_to, skills) then
                 quarantine(t, id, queue, READY)
                 c.turned_away = c.turned_away + 1
             elseif not h and takes(skills, queue, task, version) then

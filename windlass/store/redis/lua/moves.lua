@@ -187,8 +187,8 @@ do
         local from, task, version, came_to, priority = read_body(raw)
         local h = packed and read_head(packed)
         local came_with = not (h and h[LINKS]) and graphs.came_with(call('HGET', t.k.links, id))
-        call('HSET', t.k.corrupt, id, pack({ t.now, raw or '', packed or '' }))
         if task == '' or (h and is_join(h)) or (came_with and came_with[5] > 0) then return graphs.mend_join(t, id, came_with) end
+        call('HSET', t.k.corrupt, id, pack({ t.now, raw or '', packed or '' }))
         queue = queue or (h and h[QUEUE]) or came_to or ''
         if not is_text(queue) then queue = '' end
         state = state or take_out(t, id, queue, came_with)
@@ -295,11 +295,10 @@ end
 -- A graph is no more; what is left of it goes in bounded steps. `which`: 'joins', then its jobs stay as long as each is kept, or 'all'.
 function graphs.drop(t, id, which)
     t.rank = t.rank + 1
-    local list = 'dropped:' .. format('%d', t.rank)
     graphs.forget(t, id)
     if call('EXISTS', t.p .. 'members:' .. id) == 1 then
-        call('RENAME', t.p .. 'members:' .. id, t.p .. list)
-        graphs.todo(t, 'drop', id, list, which)
+        call('RENAME', t.p .. 'members:' .. id, t.p .. 'dropped:' .. format('%d', t.rank))
+        graphs.todo(t, 'drop', id, t.rank, which)
     end
 end
 

@@ -99,6 +99,9 @@ local function read_body(raw)
     return from, task, version, queue, priority
 end
 
+-- A node's body is written before it is accepted, and has no number: such a one always has a head.
+local function is_numbered(raw) return byte(raw, 5) ~= 0 or sub(raw, 1, 5) ~= '\0\0\0\0\0' end
+
 -- A body's payload, and its meta as it is written.
 local function payload_of(raw, from)
     local starts, ends = binary_at(raw, from)

@@ -140,8 +140,9 @@ end)) end
 
 -- A job without a head either waits or runs for the first time.
 local function row_without_head(t, id)
-    local h = fresh_head(call('HGET', t.k.jobs, id), 0)
-    if not h then return nil end
+    local raw = call('HGET', t.k.jobs, id)
+    local h = fresh_head(raw, 0)
+    if not h or not is_numbered(raw) then return nil end
     local rank = call('ZSCORE', t.p .. 'ready:' .. h[QUEUE], id)
     if rank then
         h[RANK] = tonumber(rank)
@@ -188,7 +189,7 @@ local function load_all(t, ids)
         if t.rows[id] == nil then bare[#bare + 1] = id end
     end
     for i, raw in ipairs(call_many('HMGET', t.k.jobs, bare)) do
-        local h = fresh_head(raw, 0)
+        local h = raw and is_numbered(raw) and fresh_head(raw, 0)
         t.rows[bare[i]] = h or false
         if h then
             waiting[h[QUEUE]] = waiting[h[QUEUE]] or {}

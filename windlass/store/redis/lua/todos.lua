@@ -139,7 +139,7 @@ do
     end
 
     function ops.drop(t, todo, left)
-        local ids, gone = call('LPOP', t.p .. todo[3], format('%d', left)) or {}, {}
+        local ids, gone = call('LPOP', t.p .. 'dropped:' .. format('%d', todo[3]), format('%d', left)) or {}, {}
         load(t, ids)
         for _, id in ipairs(ids) do
             local h = row(t, id)
@@ -203,20 +203,9 @@ do
         graphs.give_up(t, id, h, FAILED)
     end
 
-    -- Counts the edges of a waiting node anew from its sources, and decides it if none is open. How many there are.
-    local function recount(t, id, h)
-        local place = h[LINKS]
-        if h[STATE] ~= WAITING then return 0 end
-        if place[L.OPENED] == 0 then
-            open_nodes(t, { id })
-            return 1
-        end
-        if place[L.AWAITS] ~= '' then
-            recount_awaiting(t, id, h)
-            return 1
-        end
-        local ins, sources = ins_of(t, id)
-        local seen = {}
+    -- Counts the edges that lead to a node anew from its sources. How many there are.
+    local function count_edges(t, id, h)
+        local place, seen, ins, sources = h[LINKS], {}, ins_of(t, id)
         place[L.OPEN], place[L.BROKEN], place[L.CULPRIT] = 0, 0, ''
         for k, source in ipairs(sources) do
             seen[source] = (seen[source] or 0) + 1
@@ -228,8 +217,24 @@ do
             end
         end
         touch(t, id)
-        if place[L.OPEN] == 0 then decide(t, id, h) end
         return #sources
+    end
+
+    -- The same for one that waits, which is decided if none is open.
+    local function recount(t, id, h)
+        local place = h[LINKS]
+        if h[STATE] ~= WAITING then return 0 end
+        if place[L.OPENED] == 0 then
+            open_nodes(t, { id })
+            return 1
+        end
+        if place[L.AWAITS] ~= '' then
+            recount_awaiting(t, id, h)
+            return 1
+        end
+        local edges = count_edges(t, id, h)
+        if place[L.OPEN] == 0 then decide(t, id, h) end
+        return edges
     end
 
     -- A join whose record cannot be read is made anew from what it came with: all else of it follows from its sources.
@@ -246,10 +251,11 @@ do
         graphs.todo(t, 'repair', came_with[1], id, 1)
     end
 
-    -- Those behind a node whose edges are not known any more count theirs anew.
+    -- A node was made anew, and those behind it count their edges anew, for nobody knows any more which of its own were decided.
     function ops.recount(t, todo)
-        local h, used = node(t, todo[3]), 1
-        local outs = h and cmsgpack.unpack(h[LINKS][L.OUTS]) or {}
+        local h = node(t, todo[3])
+        if not h then return 1 end
+        local used, outs = 1 + count_edges(t, todo[3], h), cmsgpack.unpack(h[LINKS][L.OUTS])
         for k = 1, #outs / 3 do
             local to = node(t, outs[3 * k - 2])
             if to then used = used + 1 + recount(t, outs[3 * k - 2], to) end
