@@ -315,6 +315,25 @@ class WorkflowRetryRules:
         assert await bench.play(worker) == ["a", "b", "c", "body"]
         assert (await bench.graph()).state is State.SUCCEEDED
 
+    async def test_a_retried_member_of_a_stopped_workflow_waits_for_those_before_it(self, bench: Bench) -> None:
+        await bench.submit(diamond())
+        await bench.change(Action.CANCEL, "g")
+        await bench.drain()
+        await bench.change(Action.RETRY, "d")
+        await bench.drain()
+        assert await bench.states("a", "b", "c", "d", "g") == ["ready", *["waiting"] * 4]
+        worker = await bench.worker()
+        assert await bench.play(worker) == ["a", "b", "c", "d"]
+
+    async def test_a_failed_callback_is_not_retried_with_its_workflow(self, bench: Bench) -> None:
+        """It is about an end that is being undone."""
+        await bench.submit(aftermath(chain("a", "b")))
+        worker = await bench.worker()
+        await bench.play(worker, {"a": DEAD, "on_error": DEAD})
+        await bench.change(Action.RETRY, "g")
+        assert await bench.play(worker) == ["a", "b", "then"]
+        assert await bench.states("g", "on_error") == ["succeeded", "failed"]
+
     async def test_a_retried_workflow_can_be_cancelled_again(self, bench: Bench) -> None:
         await bench.submit(chain("a", "b"))
         await bench.change(Action.CANCEL, "g")

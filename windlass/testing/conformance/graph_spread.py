@@ -421,6 +421,21 @@ class BlameRules:
         assert (info.state, info.reason) == (State.SUCCEEDED, "")
         assert (await bench.job("g")).error is None
 
+    async def test_a_failure_that_was_spared_is_not_to_blame_for_what_comes_of_the_success(self, bench: Bench) -> None:
+        plan = group("a", "b", spare=1).job("on_error", failure("g", Inject.NONE), aftermath=True)
+        await bench.submit(plan)
+        worker = await bench.worker()
+        await bench.play(worker, {"a": DEAD})
+        job = await bench.job("on_error")
+        assert (job.state, job.reason) == (State.SKIPPED, because("", "g", State.SUCCEEDED))
+
+    async def test_a_job_that_ran_and_failed_is_the_culprit_itself(self, bench: Bench) -> None:
+        await bench.submit(Plan().job("a").job("b", "a", spare=1).job("c", "b").end("c"))
+        worker = await bench.worker()
+        await bench.play(worker, {"a": DEAD, "b": DEAD})
+        assert (await bench.job("c")).reason == "t b failed", "a was spared"
+        assert (await bench.graph()).culprit == "b"
+
     async def test_the_culprit_of_a_workflow_is_a_job_however_deep(self, bench: Bench) -> None:
         plan = Plan().job("a").join("j1", "a").job("b", "j1").join("j2", "b").job("c", "j2").end("c")
         await bench.submit(plan)

@@ -161,7 +161,7 @@ class World:
                 self.decide(node)
 
     def is_retried(self, node: Node) -> bool:
-        return node.shape is Shape.CALL and self.state[node.id] in (FAILED, CANCELLED)
+        return node.shape is Shape.CALL and not node.aftermath and self.state[node.id] in (FAILED, CANCELLED)
 
     # -- looking around
 
@@ -176,11 +176,11 @@ class World:
         return [self.edges[id, at] for at in range(len(self.nodes[id].after))]
 
     def blames(self, id: str) -> frozenset[str]:
-        """Everyone who may be named as the culprit of a node that was given up."""
+        """Everyone who may be named as the culprit of a node that was given up; nobody where breaks were spared."""
         found: set[str] = set()
+        if self.into(id).count(BROKEN) <= self.nodes[id].spare:
+            return frozenset()
         for at, edge in enumerate(self.nodes[id].after):
             if self.edges[id, at] is BROKEN:
-                own = self.blames(edge.source)
-                ran = self.nodes[edge.source].shape is Shape.CALL and self.state[edge.source] is not SKIPPED
-                found |= own if own and not ran else own | {edge.source}
+                found |= self.blames(edge.source) or {edge.source}
         return frozenset(found)
