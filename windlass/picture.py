@@ -58,9 +58,9 @@ class Tree(msgspec.Struct, kw_only=True):
 
 def make_tree(graph: GraphInfo, members: Sequence[Job]) -> Tree:
     """A workflow as its author wrote it; a flat list of its jobs where its outline or some of its jobs are gone."""
-    outline = decode_any(graph.meta).get("outline")
-    if outline is not None and len(members) == graph.nodes:
-        children = list(_parts([outline], members))
+    meta = decode_any(graph.meta)
+    if "outline" in meta and len(members) == meta["nodes"]:
+        children = list(_parts([meta["outline"]], members))
     else:
         children = [_leaf(job) for job in members if job.task]
     state = graph.state if graph.state.terminal else State.RUNNING

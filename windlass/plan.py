@@ -110,7 +110,8 @@ def make_plan(app: Windlass, work: Work[Any], *, parent: str = "", replaced: boo
     if parent:
         end.outs.append(Out(parent))
     nodes = spread(maker)
-    meta: dict[str, Any] = {"outline": encode_outline(outline, [node.number for node in maker.nodes])}
+    shown = encode_outline(outline, [node.number for node in maker.nodes])
+    meta: dict[str, Any] = {} if shown is None else {"outline": shown, "nodes": len(nodes)}
     if replaced:
         meta["replaced"] = True
     graph = NewGraph(

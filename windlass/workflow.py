@@ -95,14 +95,12 @@ async def workflows_page(store: Store, states: Sequence[State], limit: int, afte
     return WorkflowPage([workflow_info(graph) for graph in page.graphs], page.cursor)
 
 
-async def all_members(store: Store, id: str) -> list[Job]:
-    """All nodes of a workflow, joins included, in the order they were submitted."""
+async def all_members(store: Store, graph: GraphInfo) -> list[Job]:
+    """All nodes of a workflow that are left, joins included, in the order they were submitted."""
     found: list[Job] = []
-    while True:
-        page = await store.members(id, len(found) - 1)
-        if not page:
-            return found
-        found += page
+    for first in range(0, graph.nodes, MAX_BATCH):
+        found += await store.members(graph.id, first - 1)
+    return found
 
 
 class Workflow(Generic[R]):
@@ -185,13 +183,13 @@ class Workflow(Generic[R]):
 
     async def jobs(self) -> list[JobInfo]:
         """All its jobs, in the order they were submitted."""
-        client = await self._app.client()
-        return [job_info(job) for job in await all_members(client.store, self.id) if job.task]
+        graph, client = await self.graph(), await self._app.client()
+        return [job_info(job) for job in await all_members(client.store, graph) if job.task] if graph else []
 
     async def tree(self) -> Tree:
         """Its jobs as they were put together, each with its state and what came of it."""
         graph, client = await self._known(), await self._app.client()
-        members = await all_members(client.store, self.id)
+        members = await all_members(client.store, graph)
         tree = make_tree(graph, members)
         await self._hang_adopted(tree, members)
         return tree
@@ -199,12 +197,12 @@ class Workflow(Generic[R]):
     async def mermaid(self) -> str:
         """A Mermaid flowchart of its jobs and what they wait for, coloured by state."""
         graph, client = await self._known(), await self._app.client()
-        return draw_mermaid(graph, await all_members(client.store, self.id))
+        return draw_mermaid(graph, await all_members(client.store, graph))
 
     async def dot(self) -> str:
         """The same for Graphviz."""
         graph, client = await self._known(), await self._app.client()
-        return draw_dot(graph, await all_members(client.store, self.id))
+        return draw_dot(graph, await all_members(client.store, graph))
 
     async def _hang_adopted(self, tree: Tree, members: Sequence[Job]) -> None:
         """Workflows that jobs of this one started and wait for, or were replaced by, hang below them."""

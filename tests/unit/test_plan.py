@@ -65,14 +65,11 @@ def check_rules(made: Plan, parent: str = "") -> list[NewJob]:
         assert len({edge.source for edge in links.ins}) == len(links.ins), "one edge between two nodes"
         for edge in links.ins:
             assert known[edge.source] < place
-            (out,) = [out for out in nodes[known[edge.source]].links.outs if out.target == node.id]  # type: ignore[union-attr]
+            (out,) = [out for out in nodes[known[edge.source]].links.outs if out.target == node.id]
             assert out.on is edge.on
         for out in links.outs:
-            assert out.target == parent or node.id in [
-                edge.source
-                for edge in nodes[known[out.target]].links.ins  # type: ignore[union-attr]
-            ]
-    counted = [node for node in nodes if node.task and not node.links.aftermath]  # type: ignore[union-attr]
+            assert out.target == parent or node.id in [edge.source for edge in nodes[known[out.target]].links.ins]
+    counted = [node for node in nodes if node.task and not node.links.aftermath]
     assert made.graph.size == len(counted)
     return nodes
 
@@ -242,7 +239,7 @@ def tolerant(drawn: tuple[list[Work[Any]], int]) -> Group[Any]:
 
 def needing(drawn: tuple[Signature[Any], list[tuple[Work[Any], str]]]) -> Flow[Any]:
     parent, needs = drawn
-    return flow(parent, [need.if_fails(what) if what else need for need, what in needs])  # type: ignore[arg-type]
+    return flow(parent, [need.if_fails(what) if what else need for need, what in needs])
 
 
 def larger(works: st.SearchStrategy[Work[Any]]) -> st.SearchStrategy[Work[Any]]:
@@ -310,7 +307,7 @@ def shape(work: Work[Any]) -> list[str]:
     nodes = check_rules(made)
     at = {node.id: place for place, node in enumerate(nodes)}
     return [
-        f"{node.task or node.links.shape.name}({','.join(str(at[edge.source]) for edge in node.links.ins)})"  # type: ignore[union-attr]
+        f"{node.task or node.links.shape.name}({','.join(str(at[edge.source]) for edge in node.links.ins)})"
         for node in nodes
     ]
 
@@ -333,8 +330,8 @@ def test_the_shape_of_the_usual_works() -> None:
 def test_callbacks_hang_at_the_end_and_are_no_part_of_it() -> None:
     made = make_plan(app, chain(step.s("a"), step.s("b")).on_error(step.s("e")).then(step.s("t")).on_end(step.si("z")))
     nodes = check_rules(made)
-    behind = {msgspec.json.decode(node.payload)["*args"][0]: node for node in nodes if node.links.aftermath}  # type: ignore[union-attr]
-    edges = {name: node.links.ins[0] for name, node in behind.items()}  # type: ignore[union-attr]
+    behind = {msgspec.json.decode(node.payload)["*args"][0]: node for node in nodes if node.links.aftermath}
+    edges = {name: node.links.ins[0] for name, node in behind.items()}
     assert {name: (edge.source, edge.on, edge.inject) for name, edge in edges.items()} == {
         "e": (made.graph.id, On.FAILURE, Inject.RESULT),
         "t": (made.graph.id, On.SUCCESS, Inject.RESULT),
@@ -347,7 +344,7 @@ def test_a_parent_is_told_of_the_end_whatever_the_work() -> None:
     for work in (step.si("a"), chain(step.si("a")), group(), group(step.si("a") for _ in range(600))):
         made = make_plan(app, work, parent="job")
         nodes = check_rules(made, "job")
-        ends = [node.id for node in nodes if any(out.target == "job" for out in node.links.outs)]  # type: ignore[union-attr]
+        ends = [node.id for node in nodes if any(out.target == "job" for out in node.links.outs)]
         assert ends == [made.graph.id]
         assert made.graph.parent == "job"
 
@@ -366,7 +363,7 @@ def test_a_workflow_waits_for_all_that_a_hasty_flow_left_behind() -> None:
     nodes = check_rules(made)
     reach = {made.graph.id}
     for node in reversed(nodes):
-        if any(out.target in reach for out in node.links.outs):  # type: ignore[union-attr]
+        if any(out.target in reach for out in node.links.outs):
             reach.add(node.id)
     assert all(node.id in reach for node in nodes if node.task)
 
@@ -446,7 +443,7 @@ def test_a_mistake_is_named_with_its_place(work: Work[Any], says: str) -> None:
 
 def test_a_task_known_by_name_is_not_checked_unless_it_is_declared() -> None:
     first, second, _ = make_plan(app, chain(app.sig("else.where", {"q": 1}), app.sig("else.where", {"z": 1}))).nodes
-    assert (first.payload, second.payload, second.links.ins[0].inject) == (b'{"q":1}', b'{"z":1}', Inject.RESULT)  # type: ignore[union-attr]
+    assert (first.payload, second.payload, second.links.ins[0].inject) == (b'{"q":1}', b'{"z":1}', Inject.RESULT)
     with pytest.raises(TypeError, match=r"step 1 of the chain: task two.*unexpected keyword argument 'q'"):
         make_plan(app, chain(app.sig("two", {"x": 0, "q": 1})))
 
