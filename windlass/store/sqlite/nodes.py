@@ -265,12 +265,21 @@ class Web:
             if n in self._numbers:
                 del self.nodes[self._numbers.pop(n).id]
 
+    def doom(self, graph: int) -> None:
+        """It was taken out of sight, with all that was still to be written about it."""
+        self.graphs.pop(graph, None)
+        self._graphs.pop(graph, None)
+        self.doomed.append(graph)
+
     def outs(self, nodes: Iterable[Node]) -> None:
         """Read the edges from these nodes, and the nodes they lead to."""
         missing = [node.n for node in nodes if node.n not in self._outs]
         if missing:
             self._outs.update(_outs(self.tx.value(OUTS, (ids_json(missing),))))
             self.load(out.target for n in missing for out in self._outs.get(n, ()))
+
+    def knows_outs(self, node: int) -> bool:
+        return node in self._outs
 
     def outs_of(self, node: Node) -> list[Out]:
         if node.n not in self._outs:

@@ -117,7 +117,8 @@ CREATE TABLE graphs (
     meta TEXT NOT NULL
 );
 CREATE UNIQUE INDEX graphs_id ON graphs (id);
-CREATE INDEX graphs_looked ON graphs (state, looked_at) WHERE state < 1;
+CREATE INDEX graphs_staged ON graphs (looked_at) WHERE state = -1;
+CREATE INDEX graphs_under_way ON graphs (looked_at) WHERE state = 0;
 CREATE INDEX graphs_finished ON graphs (bucket, place) WHERE bucket > 0;
 
 -- What a graph needs to know of its jobs and joins, in small rows: those of joins are written for every job before them.

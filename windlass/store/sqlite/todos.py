@@ -123,16 +123,14 @@ class Step:
             self._visit(todo)
 
     def _spread(self, todo: Todo) -> None:
-        # Those that come next are read along with this one.
-        alike = [todo.node, *(other.node for other in self._queue if other.op == Op.SPREAD)][: self.left]
-        nodes = self.web.numbered(alike)
-        self.web.outs(nodes)
-        for node in nodes:
-            if node.n == todo.node:
-                self.left -= spreading.spread(self.web, node)
-                units.file_one(self.web, node)
-                return
-        self.left -= 1
+        web = self.web
+        if not web.knows_outs(todo.node):
+            # Those that come next are read along with this one.
+            alike = [todo.node, *(other.node for other in self._queue if other.op == Op.SPREAD)]
+            web.outs(web.numbered(alike[: self.left]))
+        for node in web.numbered([todo.node]):
+            self.left -= spreading.spread(web, node)
+            units.file_one(web, node)
 
     def _visit(self, todo: Todo) -> None:
         """The next page of a graph's nodes."""

@@ -42,6 +42,8 @@ def stop_page(web: Web, graph: Graph, cursor: int, limit: int) -> tuple[int, int
 
 def retry_page(web: Web, graph: Graph, cursor: int, limit: int) -> tuple[int, int]:
     """Start the jobs again that ended badly. What was skipped, and the joins, follow by their edges."""
+    if graph.state == DROPPED:
+        return 0, graph.last
     nodes, last = page_of(web, graph, cursor, limit)
     for node in nodes:
         if node.job and node.state in GAVE_UP and not node.aftermath:
@@ -108,22 +110,29 @@ def file_end(web: Web, graph: Graph) -> None:
         "ON CONFLICT DO UPDATE SET size = size + 1", (name,)
     )  # fmt: skip
     bucket, most, age, size = tx.one("SELECT n, most, age, size FROM buckets WHERE name = ?", (name,))
-    graph.bucket = bucket
-    web.change_graph(graph).looked_at = tx.now
-    web.flush()
-    tx.run("UPDATE graphs SET bucket = ?, place = ? WHERE n = ?", (bucket, tx.take_ranks(1), graph.n))
-    web.doomed += prune(tx, bucket, size - most if most >= 0 else 0, age)
-    for n in web.doomed:
-        web.graphs.pop(n, None)
+    graph.bucket, graph.looked_at = bucket, tx.now
+    sql = "UPDATE graphs SET bucket = ?, place = ?, looked_at = ? WHERE n = ?"
+    tx.run(sql, (bucket, tx.take_ranks(1), tx.now, graph.n))
+    for n in prune(tx, bucket, size - most if most >= 0 else 0, age):
+        web.doom(n)
+
+
+OLDEST = "SELECT looked_at FROM graphs WHERE bucket = ? AND bucket > 0 ORDER BY place LIMIT 1"
+DOOMED = """
+SELECT n FROM (
+    SELECT n, looked_at, row_number() OVER () AS i FROM (
+        SELECT n, looked_at FROM graphs WHERE bucket = ?1 AND bucket > 0 ORDER BY place LIMIT max(?2, ?4)
+    )
+) WHERE i <= ?2 OR (?3 >= 0 AND looked_at + ?3 <= ?5)
+"""
 
 
 def prune(tx: Tx, bucket: int, excess: int, age: int, bound: int = 100) -> list[int]:
     """Take what is beyond a bucket's count, and past its age, out of sight: graphs whose nodes are still to go."""
-    doomed = [n for (n,) in tx.all(
-        "SELECT n FROM (SELECT n, looked_at, row_number() OVER () AS i FROM (SELECT n, looked_at FROM graphs "
-        "WHERE bucket = ?1 AND bucket > 0 ORDER BY place LIMIT max(?2, ?4))) "
-        "WHERE i <= ?2 OR (?3 >= 0 AND looked_at + ?3 <= ?5)", (bucket, excess, age, bound, tx.now)
-    )]  # fmt: skip
+    oldest = tx.value(OLDEST, (bucket,))
+    if excess <= 0 and (age < 0 or oldest is None or oldest + age > tx.now):
+        return []
+    doomed = [n for (n,) in tx.all(DOOMED, (bucket, excess, age, bound, tx.now))]
     for n in doomed:
         hide(tx, n)
     return doomed
