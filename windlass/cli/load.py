@@ -23,16 +23,16 @@ _OWN = (str(Path(__file__).parent), "<frozen importlib", os.path.dirname(importl
 
 def load_app(spec: str) -> Windlass:
     """The app that ``module:attr``, ``module``, ``file.py`` or ``file.py:attr`` names."""
-    place, _, attribute = _split(spec)
-    _search_here()
-    name = _module_of_file(place) if place.endswith(".py") else place
+    place, _, attribute = split(spec)
+    search_here()
+    name = module_of_file(place) if place.endswith(".py") else place
     module = load_module(name, spec)
     return _attribute(module, attribute, spec) if attribute else _only_app(module, spec)
 
 
 def load_tasks(app: Windlass, imports: Iterable[str] = ()) -> None:
     """Import the modules that declare the app's tasks."""
-    _search_here()
+    search_here()
     for name in (*app.include, *imports):
         load_module(name, name)
 
@@ -48,7 +48,7 @@ def load_module(name: str, spec: str) -> ModuleType:
 
 def looks_like_app(word: str) -> bool:
     """Whether a word names a module or file that exists; tells an APP from the argument after it."""
-    place, colon, attribute = _split(word)
+    place, colon, attribute = split(word)
     if place.endswith(".py"):
         return Path(place).is_file()
     if not all(part.isidentifier() for part in place.split(".")) or (colon and not attribute.isidentifier()):
@@ -59,7 +59,8 @@ def looks_like_app(word: str) -> bool:
     return bool(colon) and importlib.util.find_spec(place.partition(".")[0]) is not None
 
 
-def _split(spec: str) -> tuple[str, str, str]:
+def split(spec: str) -> tuple[str, str, str]:
+    """A spec's place, its colon and its attribute."""
     # From the right: a Windows path has a colon of its own.
     if spec.endswith(".py"):
         return spec, "", ""
@@ -67,13 +68,14 @@ def _split(spec: str) -> tuple[str, str, str]:
     return (place, colon, attribute) if colon else (attribute, "", "")
 
 
-def _search_here() -> None:
+def search_here() -> None:
+    """Modules of the current folder can be imported."""
     here = os.getcwd()
     if here not in sys.path and "" not in sys.path:
         sys.path.insert(0, here)
 
 
-def _module_of_file(path: str) -> str:
+def module_of_file(path: str) -> str:
     """The name a file is imported by; its folder, or the one above its package, joins the search path."""
     file = Path(path).resolve()
     if not file.is_file():
@@ -150,7 +152,16 @@ def _what_is_there(names: list[str]) -> str:
 
 
 def _apps(module: ModuleType) -> dict[str, Windlass]:
-    return {name: value for name, value in vars(module).items() if isinstance(value, Windlass)}
+    found = {name: as_app(value) for name, value in vars(module).items()}
+    return {name: app for name, app in found.items() if app is not None}
+
+
+def as_app(value: object) -> Windlass | None:
+    """A Windlass app, also the one behind a Celery app; None for anything else."""
+    layer = sys.modules.get("windlass.celery.app")  # no module has such an app that has not imported this
+    if layer is not None and isinstance(value, layer.Celery):
+        value = value.windlass
+    return value if isinstance(value, Windlass) else None
 
 
 def _only_app(module: ModuleType, spec: str) -> Windlass:
@@ -174,8 +185,8 @@ def _attribute(module: ModuleType, attribute: str, spec: str) -> Windlass:
             near = did_you_mean(part, vars(value) if hasattr(value, "__dict__") else ())
             raise CliError(f"{spec}: {module.__name__} has no {attribute!r}{near}{known}")
         value = getattr(value, part)
-    if isinstance(value, Windlass):
-        return value
+    if (app := as_app(value)) is not None:
+        return app
     apps = ", ".join(f"{module.__name__}:{name}" for name in _apps(module))
     hint = f"; did you mean {apps}?" if apps else ""
     raise CliError(f"{spec} is {_kind(value)}, not a Windlass app{hint}")

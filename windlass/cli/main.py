@@ -26,6 +26,7 @@ COMMANDS = {
     "workers": "queues:workers",
     "doctor": "doctor:doctor",
     "bench": "bench:bench",
+    "celery": "celery:celery",
     "completion": "completion:completion",
 }
 

@@ -1,0 +1,369 @@
+"""``windlass celery -A module worker|beat|flower``: Celery's command line for apps of ``windlass.celery``.
+
+Options that have a counterpart do the same; those that tune what does not exist here are taken and change nothing; the
+rest is refused with the reason. Celery's prefork pool is so many worker processes with one task at a time in each.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import click
+import msgspec
+
+from windlass.app import Windlass
+from windlass.celery import Celery, signals
+from windlass.celery.app import NO_SCHEDULES
+from windlass.cli import banner, values
+from windlass.cli.errors import CliError, NotDone
+from windlass.cli.load import load_module, load_tasks, module_of_file, search_here, split
+from windlass.cli.worker import ARGUMENTS, command, description
+from windlass.core.hints import did_you_mean
+from windlass.logs import LEVELS, set_up_logging
+
+POOLS = ("prefork", "processes", "threads", "solo", "gevent", "eventlet")
+INSTEAD = {
+    "call": "windlass enqueue", "result": "windlass jobs show", "status": "windlass workers",
+    "purge": "windlass cancel",
+    "inspect": "windlass workers and windlass jobs list", "control": "windlass cancel and windlass queues",
+    "events": "windlass tail", "list": "windlass queues", "report": "windlass doctor",
+    "graph": "app.windlass.workflow()",
+    "multi": "a service manager such as systemd, one unit per worker", "shell": "python -i", "logtool": "windlass tail",
+    "migrate": "nothing: jobs stay in the store", "upgrade": "nothing: settings have their new names only",
+}  # fmt: skip
+
+
+class CeleryCommands(click.Group):
+    """Says of Celery's other commands what takes their place."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in self.commands and not ctx.resilient_parsing:
+            if name in INSTEAD:
+                ctx.fail(f"`celery {name}` has no counterpart of this name; use {INSTEAD[name]}")
+            ctx.fail(f"there is no command {name!r}{did_you_mean(name, [*self.commands, *INSTEAD])}")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=CeleryCommands)
+@click.option("-A", "--app", "spec", metavar="APP", envvar="CELERY_APP", help="The module with the Celery app.")
+@click.option("-b", "--broker", envvar="CELERY_BROKER_URL", metavar="URL", help="The store, over what the app says.")
+@click.option("--workdir", type=click.Path(exists=True, file_okay=False), help="Change to this folder first.")
+@click.pass_context
+def celery(ctx: click.Context, spec: str | None, broker: str | None, workdir: str | None) -> None:
+    """Run an app written for Celery that imports windlass.celery.
+
+    APP is a module, as for Celery: `proj` finds `proj.app`, `proj.celery`, or any Celery app in either.
+
+    \b
+      windlass celery -A proj worker -l INFO -Q emails,default -c 4
+    """
+    if workdir:
+        os.chdir(workdir)
+    ctx.obj = Given(spec or ctx.meta.get("windlass.app") or os.environ.get("WINDLASS_APP", ""), broker)
+
+
+class Given(NamedTuple):
+    """What was said before the command."""
+
+    spec: str
+    broker: str | None
+
+
+# -- finding the app
+
+
+def find_celery(given: Given) -> Celery:
+    """The Celery app a module holds, under any name; of a package, also in its module ``celery``."""
+    if not given.spec:
+        raise click.UsageError("which app? Give its module: windlass celery -A proj worker")
+    place, _, attribute = split(given.spec)
+    search_here()
+    module = load_module(module_of_file(place) if place.endswith(".py") else place, given.spec)
+    app = _named(module, attribute, given.spec) if attribute else _only(module, given.spec)
+    if given.broker:
+        app.conf.broker_url = given.broker
+    return app
+
+
+def _named(module: ModuleType, attribute: str, spec: str) -> Celery:
+    found = getattr(module, attribute, None)
+    if isinstance(found, ModuleType):
+        return _only(found, spec)
+    if not isinstance(found, Celery):
+        near = did_you_mean(attribute, _apps(module)) or _instead(module)
+        raise CliError(f"{spec}: {module.__name__} has no Celery app {attribute!r}{near}")
+    return found
+
+
+def _apps(module: ModuleType) -> dict[str, Celery]:
+    return {name: value for name, value in vars(module).items() if isinstance(value, Celery)}
+
+
+def _only(module: ModuleType, spec: str) -> Celery:
+    apps = _apps(module)
+    for name in ("app", "celery"):
+        if name in apps:
+            return apps[name]
+    if len({id(app) for app in apps.values()}) == 1:
+        return next(iter(apps.values()))
+    if apps:
+        raise CliError(
+            f"{spec} has {len(apps)} Celery apps; say which: {' or '.join(f'{spec}:{name}' for name in apps)}"
+        )
+    inner = f"{module.__name__}.celery"
+    if hasattr(module, "__path__") and importlib.util.find_spec(inner) is not None:
+        return _only(load_module(inner, inner), inner)
+    raise CliError(f"{spec} has no Celery app{_instead(module)}")
+
+
+def _instead(module: ModuleType) -> str:
+    """Why there may be none: the import that was to be changed."""
+    theirs = sys.modules.get("celery")
+    if theirs is not None and any(isinstance(value, getattr(theirs, "Celery", ())) for value in vars(module).values()):
+        return "; its app is one of the celery package: import Celery from windlass.celery"
+    return ""
+
+
+# -- the worker
+
+
+def _refused(reason: str) -> dict[str, Any]:
+    def refuse(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+        if value:
+            raise click.UsageError(f"{'/'.join(param.opts)} has no counterpart: {reason}")
+
+    return {"callback": refuse, "expose_value": False, "hidden": True, "help": f"Refused: {reason}."}
+
+
+_UNUSED: dict[str, Any] = {"expose_value": False, "hidden": True, "help": "Taken, and of no effect here."}
+_COUNT: dict[str, Any] = {"type": click.IntRange(min=1), "metavar": "N"}
+_OPTIONS = [
+    click.option("-Q", "--queues", callback=values.queues, multiple=True, metavar="A,B", help="Queues to serve."),
+    click.option("-X", "--exclude-queues", callback=values.queues, multiple=True, metavar="A,B", help="Not these."),
+    click.option("-c", "--concurrency", metavar="N", help="Tasks at once [one per core]."),
+    click.option("-P", "--pool", type=click.Choice(POOLS), help="Processes (prefork), or threads of one process."),
+    click.option("--autoscale", callback=values.scale, metavar="MAX,MIN", help="Processes by load."),
+    click.option("--max-tasks-per-child", **_COUNT, help="Replace a process after so many tasks."),
+    click.option("--max-memory-per-child", **_COUNT, help="Replace a process that occupies more KiB than this."),
+    click.option("--time-limit", type=float, metavar="SECONDS", help="Hard limit of every task without its own."),
+    click.option("--soft-time-limit", type=float, metavar="SECONDS", help="Soft limit of every task without its own."),
+    click.option("-I", "--include", multiple=True, metavar="A,B", help="More modules with tasks."),
+    click.option(
+        "-l",
+        "--loglevel",
+        default="warning",
+        type=click.Choice([*LEVELS, "fatal"], case_sensitive=False),
+        help="Log from this level on.",
+        show_default=True,
+    ),
+    click.option("--log-format", type=click.Choice(["text", "json"]), default="text", help="Text or JSON lines."),
+    click.option("-B", "--beat", is_flag=True, help="Schedules do not run yet: only says so."),
+    click.option("-n", "--hostname", **_UNUSED),
+    click.option("-O", "--optimization", **_UNUSED),
+    click.option("-E", "--task-events", "--events", is_flag=True, **_UNUSED),
+    click.option("--prefetch-multiplier", **_UNUSED),
+    click.option("--disable-prefetch", is_flag=True, **_UNUSED),
+    click.option("--pool-start-method", **_UNUSED),
+    click.option("--heartbeat-interval", **_UNUSED),
+    click.option("--without-gossip", is_flag=True, **_UNUSED),
+    click.option("--without-mingle", is_flag=True, **_UNUSED),
+    click.option("--without-heartbeat", is_flag=True, **_UNUSED),
+    click.option("-S", "--statedb", **_UNUSED),
+    click.option("-s", "--schedule", "--schedule-filename", **_UNUSED),
+    click.option("--scheduler", **_UNUSED),
+    click.option("-D", "--detach", is_flag=True, **_refused("let a service manager such as systemd run the worker")),
+    click.option("--pidfile", **_refused("let a service manager such as systemd run the worker")),
+    click.option("-f", "--logfile", **_refused("redirect standard error: 2>worker.log")),
+    click.option("--uid", **_refused("start the worker as that user")),
+    click.option("--gid", **_refused("start the worker as that group")),
+    click.option("--umask", **_refused("set it before the worker starts")),
+    click.option("--purge", "--discard", is_flag=True, **_refused("cancel jobs with `windlass cancel`")),
+    click.option("--child", is_flag=True, hidden=True, help="This is a supervisor's child."),
+    click.option("--describe", is_flag=True, hidden=True, help="Print what the banner shows as JSON, and exit."),
+    click.option("--plan", is_flag=True, hidden=True, help="Print what is to be started as JSON, and exit."),
+]
+
+
+def _worker_options(function: Callable[..., None]) -> Callable[..., None]:
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+@celery.command()
+@_worker_options
+@click.pass_obj
+def worker(given: Given, /, **options: Any) -> None:
+    """Run a worker, with Celery's options."""
+    job = Job(given, options)
+    if options["plan"]:
+        sys.exit(job.tell_plan())
+    if options["describe"]:
+        sys.exit(job.describe())
+    if options["child"]:
+        sys.exit(job.be_child())
+    # Which processes to start is in the app's settings, and the process that watches over them imports no user code.
+    planned = ask_plan(command(click.get_current_context().meta[ARGUMENTS], "--plan"))
+    if not planned.supervised:
+        sys.exit(job.run())
+    from windlass.cli.supervise import supervise
+
+    set_up_logging(job.level, options["log_format"])
+    wanted = {"processes": planned.processes, "autoscale": planned.autoscale, "reload": False}
+    sys.exit(supervise(wanted, given.spec, options["log_format"]))
+
+
+class WorkerPlan(msgspec.Struct):
+    """What a worker's options and its app's settings come to."""
+
+    processes: int
+    concurrency: int
+    queues: list[str]
+    autoscale: tuple[int, int] | None = None
+    max_jobs: int | None = None
+    max_memory: int | None = None
+
+    @property
+    def supervised(self) -> bool:
+        return bool(self.processes > 1 or self.autoscale or self.max_jobs or self.max_memory)
+
+    def options(self) -> dict[str, Any]:
+        """For Windlass's worker."""
+        chosen: dict[str, Any] = {"queues": self.queues, "concurrency": self.concurrency}
+        for name, value in (("max_jobs", self.max_jobs), ("max_memory", self.max_memory)):
+            if value:
+                chosen[name] = value
+        return chosen
+
+
+def make_plan(app: Celery, options: dict[str, Any]) -> WorkerPlan:
+    """The command line over the settings."""
+    conf = app.conf
+    pool = options["pool"] or conf.worker_pool
+    wanted = options["concurrency"] if options["concurrency"] is not None else conf.worker_concurrency
+    count = os.cpu_count() or 1 if wanted in (None, "auto", "0", 0) else _whole(wanted)
+    in_processes = pool in ("prefork", "processes")
+    memory = options["max_memory_per_child"] or conf.worker_max_memory_per_child
+    queues = [queue for queue in options["queues"] or app.worker_queues() if queue not in options["exclude_queues"]]
+    if not queues:
+        raise click.UsageError("no queue is left to serve")
+    return WorkerPlan(
+        processes=count if in_processes else 1, concurrency=1 if in_processes or pool == "solo" else count,
+        autoscale=options["autoscale"], queues=queues,
+        max_jobs=options["max_tasks_per_child"] or conf.worker_max_tasks_per_child,
+        max_memory=max(1, memory // 1024) if memory else None,
+    )  # fmt: skip
+
+
+def _whole(text: Any) -> int:
+    try:
+        return max(1, int(text))
+    except ValueError:
+        raise click.UsageError(f"--concurrency {text!r} is no whole number") from None
+
+
+def ask_plan(argv: list[str]) -> WorkerPlan:
+    """By a process that may import the app; it says itself what is wrong."""
+    answer = subprocess.run(argv, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, check=False)
+    if answer.returncode:
+        raise click.exceptions.Exit(answer.returncode if answer.returncode > 0 else 1)
+    return msgspec.json.decode(answer.stdout.strip().rpartition(b"\n")[2], type=WorkerPlan)
+
+
+class Job(NamedTuple):
+    """What this process is asked to be."""
+
+    given: Given
+    settings: dict[str, Any]
+
+    @property
+    def level(self) -> str:
+        level = str(self.settings["loglevel"]).lower()
+        return "critical" if level == "fatal" else level
+
+    def load(self) -> tuple[Windlass, WorkerPlan]:
+        app = find_celery(self.given)
+        for name in ("time_limit", "soft_time_limit"):
+            if self.settings[name] is not None:
+                app.conf[f"task_{name}"] = self.settings[name]
+        planned = make_plan(app, self.settings)
+        made = app.windlass
+        load_tasks(made, [name for part in self.settings["include"] for name in part.split(",") if name])
+        self._set_up_logging()
+        return made, planned
+
+    def _set_up_logging(self) -> None:
+        """As the worker's, unless a receiver of ``setup_logging`` has seen to it."""
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(line_buffering=True)  # what tasks print is seen when they print it
+        level = getattr(logging, self.level.upper())
+        named: dict[str, Any] = {"loglevel": level, "logfile": None, "format": None, "colorize": None}
+        if signals.setup_logging.has_listeners():
+            signals.setup_logging.send(sender=None, **named)
+            return
+        set_up_logging(self.level, self.settings["log_format"])
+        signals.after_setup_logger.send(sender=None, logger=logging.getLogger(), **named)
+        signals.after_setup_task_logger.send(sender=None, logger=logging.getLogger("celery.task"), **named)
+
+    def run(self) -> int:
+        """Be a worker until told to stop."""
+        from windlass.worker.service import EXIT_REPLACE, run_worker
+
+        app, planned = self.load()
+        banner.show(description(app, planned.options()), os.getpid(), "1", self.settings["log_format"])
+        code = run_worker(app, planned.options())
+        if code == EXIT_REPLACE:
+            os.execv(sys.executable, command(click.get_current_context().meta[ARGUMENTS]))
+        return code
+
+    def tell_plan(self) -> int:
+        click.echo(msgspec.json.encode(self.load()[1]))
+        return 0
+
+    def describe(self) -> int:
+        """For the supervisor, which does not import the app."""
+        app, planned = self.load()
+        click.echo(msgspec.json.encode(description(app, planned.options())))
+        return 0
+
+    def be_child(self) -> int:
+        """Be one of a supervisor's workers."""
+        from windlass.cli.supervise import be_child
+        from windlass.worker.service import run_worker
+
+        def work(report: Any) -> int:
+            app, planned = self.load()
+            return run_worker(app, planned.options(), report=report)
+
+        return be_child(work)
+
+
+# -- what does not exist yet
+
+
+@celery.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
+@click.pass_obj
+def beat(given: Given) -> None:
+    """Schedules do not run yet; shows those the app declares."""
+    app = find_celery(given)
+    app.windlass.load()
+    for name, entry in app.conf.beat_schedule.items():
+        click.echo(f"{name}: {entry['task']} {entry['schedule']!r}")
+    raise NotDone(NO_SCHEDULES % len(app.conf.beat_schedule))
+
+
+@celery.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
+def flower() -> None:
+    """There is no dashboard yet."""
+    raise NotDone("there is no dashboard yet; see `windlass jobs`, `windlass workers` and `windlass tail`")
