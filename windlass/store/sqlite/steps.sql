@@ -166,9 +166,9 @@ CREATE TEMP TRIGGER spare_body INSTEAD OF INSERT ON spare BEGIN
     SELECT e.job, e.bucket
     FROM erased AS e CROSS JOIN nodes AS v ON v.n = e.node CROSS JOIN graphs AS g ON g.n = v.graph
     WHERE e.node > 0 AND g.state = 0;
-    UPDATE buckets SET size = size - s.less
-    FROM (SELECT bucket, count(*) AS less FROM spared GROUP BY bucket) AS s
-    WHERE buckets.n = s.bucket;
+    UPDATE buckets SET size = size - e.less
+    FROM (SELECT bucket, count(*) AS less FROM spared GROUP BY bucket) AS e
+    WHERE buckets.n = e.bucket;
     UPDATE jobs SET bucket = 0 WHERE n IN (SELECT job FROM spared);
     DELETE FROM erased WHERE job IN (SELECT job FROM spared);
     DELETE FROM spared;
