@@ -7,8 +7,13 @@ from typing import Any, assert_type
 
 from windlass import (
     AsyncTask,
+    Chain,
+    Chord,
     Current,
     Event,
+    Failure,
+    Flow,
+    Group,
     Handle,
     JobInfo,
     Keep,
@@ -16,8 +21,19 @@ from windlass import (
     State,
     SyncHandle,
     SyncTask,
+    SyncWorkflow,
+    Tree,
     Windlass,
+    Work,
+    Workflow,
+    WorkflowInfo,
+    WorkflowPage,
+    WorkflowProgress,
+    chain,
+    chord,
     current,
+    flow,
+    group,
 )
 from windlass.admin import JobPage
 from windlass.core.job import ErrorInfo, LogLine, Progress
@@ -85,6 +101,69 @@ async def signatures() -> None:
     assert_type(one, Signature[int])
     assert_type(await app.enqueue_many([one, send.s("a", subject="b")]), list[Handle[Any]])
     assert_type(app.sync.enqueue_many([one]), list[SyncHandle[Any]])
+
+
+async def workflows() -> None:
+    assert_type(add.s("anything"), Signature[int])
+    assert_type(add.si(1, y=2), Signature[int])
+    assert_type(send.options(priority=9).si("a", subject="b"), Signature[list[str]])
+    assert_type(add.si(1).set(queue="slow", id="x"), Signature[int])
+    assert_type(app.sig("by.name", {"x": 1}, queue="slow"), Signature[Any])
+    assert_type(await add.si(1), Handle[int])
+    assert_type(await add.si(1).enqueue(), Handle[int])
+    assert_type(add.si(1).delay(), SyncHandle[int])
+    assert_type(add.map([1, 2]), Signature[list[int]])
+    assert_type(add.starmap([(1, 2)]), Signature[list[int]])
+    assert_type(add.chunks([(1, 2)], 10), Group[list[int]])
+    assert_type(await (await add.chunks([(1, 2)], 10)), list[list[int]])
+
+    assert_type(add.s() | send.si("a", subject="b"), Chain[list[str]])
+    assert_type(add.s() | send.s() | add.s(), Chain[int])
+    assert_type(chain(add.s(1), send.s()), Chain[list[str]])
+    assert_type(chain(add.s(1), send.s(), add.s()), Chain[int])
+    assert_type(chain([add.s(n) for n in range(9)]), Chain[Any])
+    assert_type(chain(add.s(), add.s(), add.s(), add.s(), add.s(), add.s(), add.s()), Chain[Any])
+    many = group(add.si(1, 2), add.si(3, 4))
+    assert_type(many, Group[int])
+    as_work: Work[list[int]] = many
+    assert_type(await as_work.enqueue(), Handle[list[int]] | Workflow[list[int]])
+    assert_type(group(add.si(n) for n in range(3)), Group[int])
+    assert_type(await many, Workflow[list[int]])
+    assert_type(await (await many), list[int])
+    assert_type(await (await group(many, many)), list[list[int]])
+    assert_type(many.delay(), SyncWorkflow[list[int]])
+    assert_type(many.delay().get(timeout=5), list[int])
+    assert_type(many.keep_errors(), Group[int | Failure])
+    assert_type(await (await many.at_least(1)), list[int | Failure])
+    assert_type(many | add.s(), Chain[int])
+    assert_type(chord([add.si(1)], send.s()), Chord[list[str]])
+    assert_type(chord(many)(send.s()), Chord[list[str]])
+    assert_type(chord(many, send.s()).keep_errors(), Chord[list[str]])
+    assert_type(await (await chord(many, send.s())), list[str])
+    assert_type(flow(add.si(1), needs=[send.si("a", subject="b"), many.if_fails("ignore")]), Flow[int])
+    assert_type(chain(add.s(1)).on_error(send.s()).then(add.s()).on_end(add.si(1)).fail_fast(), Chain[int])
+    assert_type(many.named("x").with_id("y"), Group[int])
+
+
+async def workflow_handles() -> None:
+    handle = await chain(add.s(1), add.s(2))
+    assert_type(handle, Workflow[int])
+    assert_type(await handle, int)
+    assert_type(await handle.result(timeout="5s"), int)
+    assert_type(handle.sync, SyncWorkflow[int])
+    assert_type(await handle.state(), State | None)
+    assert_type(await handle.info(), WorkflowInfo | None)
+    assert_type(await handle.progress(), WorkflowProgress)
+    assert_type(await handle.cancel("why"), bool)
+    assert_type(await handle.jobs(), list[JobInfo])
+    assert_type(await handle.tree(), Tree)
+    assert_type(await handle.mermaid(), str)
+    assert_type(handle.sync.state, State | None)
+    assert_type(handle.sync.progress().done, int)
+    assert_type(app.workflow("id"), Workflow[Any])
+    assert_type(app.sync.workflow("id"), SyncWorkflow[Any])
+    assert_type(await app.workflows(state="failed"), WorkflowPage)
+    assert_type(app.sync.workflows(limit=5), WorkflowPage)
 
 
 async def others() -> None:

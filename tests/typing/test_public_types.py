@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 
 HEAD = """
 from datetime import datetime
-from windlass import Windlass, Keep
+from windlass import Windlass, Keep, chain, flow, group
 app = Windlass("shop", "memory://")
 
 @app.task
@@ -35,7 +35,18 @@ WRONG = {
     "await send.enqueue('a', 'b')": "[call-arg]",
     "send.delay('a', subject=5)": "[arg-type]",
     "send.send(5, subject='b')": "[arg-type]",
-    "add.s('x')": "[arg-type]",
+    "add.si('x')": "[arg-type]",
+    "add.si()": "[call-arg]",
+    "add.options(priority=9).si(1, 2, 3)": "[call-arg]",
+    "add.si(1).set(qeue='x')": "[call-arg]",
+    "app.sig('x', {}, prioritty=9)": "[call-arg]",
+    "group(add.si(1), add)": "[call-overload]",
+    "add.si(1) | print": "[operator]",
+    "flow(group(add.si(1)))": "[arg-type]",
+    "add.si(1).if_fails('ignor')": "[arg-type]",
+    "add.si(1).on_error(print)": "[arg-type]",
+    "text: str = await (await chain(send.si('a', subject='b'), add.s()))": "[arg-type]",
+    "numbers: list[str] = await (await group(add.si(1), add.si(2)))": "[arg-type]",
     "await send.options(priority=9).enqueue('a')": "[call-arg]",
     "send.options(priority=9).delay(1, subject='b')": "[arg-type]",
     "add.options(prioritty=9)": "[call-arg]",
