@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from windlass.call import Draft, result_reader
+from windlass.context import read_meta
 from windlass.core import codec
 from windlass.core.event import Event, check_kinds, expand, parse_cursor
 from windlass.core.hints import did_you_mean
-from windlass.core.job import State
+from windlass.core.job import Job, State
+from windlass.core.links import Inject
 from windlass.errors import ConfigError, EnqueueError, IdConflict, JobLost, QueueFull, WindlassError
 from windlass.handle import Handle, JobInfo, job_info
 from windlass.store.base import EVERY_EVENT, MAX_BATCH, Accept, Action, Answer, Change, ChangeReply, Query, Store
@@ -99,14 +101,10 @@ class DeadLetters:
 
     async def edit(self, id: str, args: Mapping[str, Any]) -> JobInfo:
         """Give a dead letter other arguments, checked against its task where that is declared here."""
-        info = await self.show(id)
-        task = self._app.tasks.get(info.task)
-        cap = self._app.settings.max_payload
-        if task is not None and task.version == info.version:
-            payload = task.codec.encode((), dict(args), cap)
-        else:
-            payload = codec.encode(dict(args), f"task {info.task}: the arguments", cap)
-        await self._one(id, Change(action=Action.EDIT, payload=payload))
+        job = await self._app.job(id).record()
+        if job is None:
+            raise JobLost(f"the store has no record of job {id}")
+        await self._one(id, Change(action=Action.EDIT, payload=edited(self._app, job, dict(args))))
         return await self.show(id)
 
     async def replay(
@@ -152,6 +150,19 @@ class DeadLetters:
     @staticmethod
     def _query(queue: str, task: str, fingerprint: str, limit: int, after: str) -> Query:
         return Query(queue=queue, states=(State.FAILED,), task=task, fingerprint=fingerprint, limit=limit, after=after)
+
+
+def edited(app: Windlass, job: Job, args: dict[str, Any]) -> bytes:
+    """Other arguments for a job, in the form its own have: many calls in one, or all but what a workflow gives it."""
+    task, cap = app.tasks.get(job.task), app.settings.max_payload
+    if task is None or task.version != job.version:
+        return codec.encode(args, f"task {job.task}: the arguments", cap)
+    if "each" in read_meta(job.meta).options:
+        if args.keys() != {"each"} or not isinstance(args["each"], list):
+            raise ConfigError(f"job {job.id} makes many calls: give {{'each': [lists of arguments]}}")
+        return task.codec.encode_each(args["each"], cap)
+    given = job.links is not None and any(edge.inject is Inject.RESULT for edge in job.links.ins)
+    return task.codec.encode_rest((), args, cap) if given else task.codec.encode((), args, cap)
 
 
 async def stream_events(

@@ -32,10 +32,9 @@ from windlass.admin import (
 from windlass.call import Draft, Signature, by_name, new_id
 from windlass.client import Client, send_graph
 from windlass.context import current_or_none
-from windlass.core.codec import decode_any
 from windlass.core.event import Event
 from windlass.core.ids import check_name
-from windlass.core.job import Job, Meta, State
+from windlass.core.job import Meta, State
 from windlass.core.options import QUEUE_NAMES, CallOptions, QueueOptions, Resolved, TaskOptions, parse_options, resolve
 from windlass.errors import ConfigError, WindlassError
 from windlass.handle import Handle
@@ -397,11 +396,6 @@ class Windlass:
 
         context: AbstractAsyncContextManager[Any] = embedded(self, options)
         return context
-
-    def read_job(self, job: Job) -> Any:
-        """A job's result, decoded by its task's annotation where the task is declared here."""
-        task = self.tasks.get(job.task)
-        return task.codec.decode_result(job.result) if task else decode_any(job.result)
 
     def __repr__(self) -> str:
         return f"<app {self.name}>"

@@ -194,18 +194,17 @@ async def send_graph(store: Store, plan: Plan) -> GraphAnswer:
         answer = await _resent(partial(store.insert_graph, graph, first, part, commit))
         if answer.status is Accept.REFUSED and answer.staged < first and restarts < RESTARTS:
             first, restarts = answer.staged, restarts + 1  # the store lost some of it: it was down, or we were slow
-        elif answer.status is not Accept.ACCEPTED:
-            return answer
-        elif commit:
+        elif answer.status is not Accept.ACCEPTED or commit:
             break
         else:
             first += len(part)
+    status, more = answer.status, answer.more
     try:
-        while answer.more:
-            answer = await store.insert_graph(graph, first, [], True)
+        while more:
+            more = (await store.insert_graph(graph, first, [], True)).more
     except StoreUnavailable as error:
         log.info("workflow %s is accepted; workers will see to the rest of its jobs: %s", graph.id, error)
-    return GraphAnswer(Accept.ACCEPTED)
+    return GraphAnswer(status, answer.reason)
 
 
 async def _resent(call: Callable[[], Awaitable[T]]) -> T:

@@ -27,7 +27,10 @@ _progress_decoder = msgspec.json.Decoder(Progress)
 
 
 class JobInfo(msgspec.Struct, kw_only=True, frozen=True):
-    """A job's record, decoded for people. ``attempts`` counts errors, apart from ``crashes`` and ``snoozes``."""
+    """A job's record, decoded for people. ``attempts`` counts errors, apart from ``crashes`` and ``snoozes``.
+
+    ``workflow`` is the id of the one it belongs to, if any.
+    """
 
     id: str
     task: str
@@ -49,6 +52,7 @@ class JobInfo(msgspec.Struct, kw_only=True, frozen=True):
     source: str
     correlation_id: str
     headers: dict[str, str]
+    workflow: str
     enqueued_at: datetime | None
     due_at: datetime | None
     expires_at: datetime | None
@@ -64,6 +68,7 @@ def job_info(job: Job, decode_result: Callable[[bytes | None], Any] = decode_any
         progress=_progress_decoder.decode(job.progress) if job.progress else None, reason=job.reason, run=job.run,
         attempts=job.attempt, crashes=job.crashes, snoozes=job.snoozes, cancel_requested=job.cancel_requested,
         worker=job.worker, source=meta.source, correlation_id=meta.correlation_id or job.id, headers=meta.headers,
+        workflow=job.graph,
         enqueued_at=from_ms(job.enqueued_at), due_at=from_ms(job.due_at), expires_at=from_ms(job.expires_at),
         started_at=from_ms(job.started_at), finished_at=from_ms(job.finished_at),
     )  # fmt: skip

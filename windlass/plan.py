@@ -144,6 +144,8 @@ class Planner:
         if isinstance(work, Group):
             edges, outline = self._members(work, None)
             shape, spare = Shape.MANY, spare_of(work)
+            if spare and self._late:  # what is counted must be counted in one join, which has no room for others then
+                edges, shape, spare = [Edge(self._join(edges, shape, spare))], Shape.ONE, 0
         else:
             tail, outline = self._bare(work, None)
             edges, shape, spare = [Edge(tail)], Shape.ONE, 0

@@ -368,6 +368,13 @@ def test_a_workflow_waits_for_all_that_a_hasty_flow_left_behind() -> None:
     assert all(node.id in reach for node in nodes if node.task)
 
 
+def test_members_are_counted_in_one_join_whatever_else_the_end_waits_for() -> None:
+    hasty = flow(step.si("p"), [step.si("a").if_fails("continue"), step.si("b")])
+    work = group([*[step.si(f"n{place}") for place in range(WIDTH - 1)], hasty]).at_least(WIDTH - 1)
+    assert run_plan(make_plan(app, work), {"n7"}).state is State.SUCCEEDED
+    assert run_plan(make_plan(app, work), {"n7", "n8"}).state is State.FAILED
+
+
 def test_a_part_is_bounded_by_count_and_by_bytes() -> None:
     made = make_plan(app, group(two.si(1) for _ in range(600)))
     assert [len(made.part(first)) for first in (0, 250, 500)] == [250, 250, 104]

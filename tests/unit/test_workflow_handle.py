@@ -88,8 +88,14 @@ class Shop:
         async def grow(n: int) -> int:
             return await current().replace(chain(add.s(n), add.s(1)))
 
+        @app.task(name="strict")
+        async def strict(x: int, y: int) -> int:
+            if y == 0:
+                raise ValueError("no y")
+            return x + y
+
         self.add, self.total, self.charge, self.wait, self.point, self.note = add, total, charge, wait, point, note
-        self.grow = grow
+        self.grow, self.strict = grow, strict
 
 
 @pytest.fixture
@@ -532,3 +538,32 @@ async def test_adopted_workflows_hang_below_their_jobs(working: Shop) -> None:
     ]  # fmt: skip
     inner = next(one for one in (await working.app.workflows()).workflows if one.parent)
     assert (inner.parent, inner.replaces) == ((await handle.jobs())[0].id, True)
+
+
+# -- jobs of workflows
+
+
+async def test_a_job_of_a_workflow_can_be_edited_and_replayed(working: Shop) -> None:
+    handle = await chain(working.add.s(1), working.strict.s(0))
+    with pytest.raises(JobFailed):
+        await within(handle)
+    job = (await handle.jobs())[1]
+    assert (job.workflow, job.args) == (handle.id, {"y": 0})
+    with pytest.raises(TypeError, match="multiple values for argument 'x'"):
+        await working.app.dead.edit(job.id, {"x": 1, "y": 2})
+    await working.app.dead.edit(job.id, {"y": 5})
+    assert await working.app.dead.replay(job.id) == 1
+    assert await within(handle) == 6
+
+
+async def test_a_job_of_many_calls_can_be_edited(working: Shop) -> None:
+    handle = await working.strict.starmap([(1, 2), (1, 0)])
+    with pytest.raises(JobFailed):
+        await within(handle)
+    with pytest.raises(ConfigError, match="makes many calls: give {'each'"):
+        await working.app.dead.edit(handle.id, {"x": 1})
+    with pytest.raises(TypeError, match="item 1"):
+        await working.app.dead.edit(handle.id, {"each": [[1, 2], ["x"]]})
+    await working.app.dead.edit(handle.id, {"each": [[1, 2], [3, 4]]})
+    assert await working.app.dead.replay(handle.id) == 1
+    assert await within(handle) == [3, 7]

@@ -138,6 +138,7 @@ def print_job(job: JobInfo, logs: list[LogLine]) -> None:
             ("task", job.task + (f" (version {job.version})" if job.version > 1 else "")),
             ("state", output.state(job.state)),
             ("reason", job.reason),
+            ("workflow", job.workflow),
             ("queue", f"{job.queue}, priority {job.priority}"),
             ("tries", _tries(job)),
             ("progress", f"{job.progress.percent:g}% {job.progress.message}" if job.progress else ""),
