@@ -18,7 +18,6 @@ from windlass.store.sqlite.nodes import AGAIN
 from windlass.store.sqlite.todos import work_off
 from windlass.store.sqlite.tx import Tx, ids_json
 
-EVENTS = {Action.RETRY: "replayed", Action.DELETE: "deleted"}
 IN = "(SELECT value FROM json_each(?))"
 
 
@@ -57,8 +56,6 @@ def change(tx: Tx, change: Change, ids: Sequence[str], query: Query | None, limi
             targets[id] = target
     if targets:
         ACTIONS[change.action](tx, change, list(targets.values()))
-        if change.action in EVENTS:
-            tx.record(EVENTS[change.action], "", [_event(target, change) for target in targets.values()])
     reply.changed = [id for id in dict.fromkeys(ids) if id not in reply.skipped]
     work_off(tx)
     return reply
@@ -96,9 +93,10 @@ def cancel(tx: Tx, change: Change, targets: list[Target]) -> None:
 
 def retry(tx: Tx, change: Change, targets: list[Target]) -> None:
     members = [target.node for target in targets if target.node]
-    if members:
-        membership.retry(tx, members)
-        targets = [target for target in targets if not target.node]
+    done = membership.retry(tx, members) if members else ()
+    news = [_event(target, change) for target in targets if not target.node or target.node in done]
+    tx.record("replayed", "", news)
+    targets = [target for target in targets if not target.node]
     for bucket, count in Counter(target.bucket for target in targets).items():
         tx.run("UPDATE buckets SET size = size - ? WHERE n = ?", (count, bucket))
     tx.run(AGAIN, (numbers(targets),))
@@ -142,6 +140,7 @@ def delete(tx: Tx, change: Change, targets: list[Target]) -> None:
         (numbers(targets),),
     )
     tx.run("INSERT INTO erase VALUES (1)")
+    tx.record("deleted", "", [_event(target, change) for target in targets])
 
 
 ACTIONS: dict[Action, Callable[[Tx, Change, list[Target]], None]] = {

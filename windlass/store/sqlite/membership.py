@@ -77,15 +77,19 @@ def why_not(tx: Tx, action: Action, nodes: Sequence[int]) -> dict[int, str]:
     return answers
 
 
-def retry(tx: Tx, nodes: Sequence[int]) -> None:
-    """Start members again; in a graph that was stopped, all that ended badly."""
-    step = Step(tx)
+def retry(tx: Tx, nodes: Sequence[int]) -> set[int]:
+    """Start members again. In a graph that was stopped that means all that ended badly, and is left to a todo; answers
+    which ones are not."""
+    step, done = Step(tx), set()
     for node in step.web.numbered(nodes):
         stopped = _stopped(step.web, node)
-        units.restart(step.web, node, waits=node.open > 0)
         if stopped is not None:
             _retry_all(step.web, stopped)
+        if stopped is None or node.state not in (FAILED, CANCELLED):
+            units.restart(step.web, node, waits=node.open > 0)
+            done.add(node.n)
     work_off(tx, step)
+    return done
 
 
 def _stopped(web: Web, node: Node) -> Graph | None:

@@ -12,7 +12,7 @@ from windlass.core.lifecycle import EXPIRED
 from windlass.core.links import Edge, Out, Shape
 from windlass.store.shared import CODE, STATES
 from windlass.store.sqlite.codes import CANCELLED, FAILED, READY, SCHEDULED, SKIPPED, SUCCEEDED, WAITING
-from windlass.store.sqlite.nodes import Graph, Node, Web
+from windlass.store.sqlite.nodes import NONE_SUCH, Graph, Node, Web
 
 GAVE_UP = (FAILED, CANCELLED)
 
@@ -74,7 +74,8 @@ def _meet(web: Web, source: Node, out: Out, edge: Edge) -> None:
     target.open -= 1
     if edge is Edge.BROKEN:
         target.broken += 1
-        target.culprit = target.culprit or blame(source)
+        if target.state in (WAITING, NONE_SUCH):  # else it is not given up because of this
+            target.culprit = target.culprit or blame(source)
     web.change(target)
     hurry = out.hasty and source.state != SUCCEEDED
     if target.state == WAITING and not target.awaits and (target.open == 0 or hurry) and is_opened(web, target):
@@ -95,7 +96,10 @@ def decide(web: Web, node: Node) -> None:
     fate = verdict(Shape(node.shape), node.broken, node.spare, stopping(web, node))
     if fate is not State.READY:
         give_up(web, node, CODE[fate])
-    elif node.shape:
+        return
+    if node.culprit:  # whoever it is was spared
+        web.change(node).culprit = ""
+    if node.shape:
         result = web.at_hand(node.source) if node.shape == Shape.ONE and node.source else None
         _end_join(web, node, SUCCEEDED, "", result)
     else:
