@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -48,11 +49,17 @@ class Point:
     x: int = 0
 
 
+async def strict(x: int, y: int) -> int:
+    if y == 0:
+        raise ValueError("no y")
+    return x + y
+
+
 class Shop:
     """An app and its tasks."""
 
-    def __init__(self) -> None:
-        self.app = app = Windlass("handles", "memory://", **SHORT)
+    def __init__(self, url: str) -> None:
+        self.app = app = Windlass("handles", url, **SHORT)
         self.seen: list[Any] = []
         self.gate = asyncio.Event()
         self.broken = True
@@ -88,19 +95,13 @@ class Shop:
         async def grow(n: int) -> int:
             return await current().replace(chain(add.s(n), add.s(1)))
 
-        @app.task(name="strict")
-        async def strict(x: int, y: int) -> int:
-            if y == 0:
-                raise ValueError("no y")
-            return x + y
-
         self.add, self.total, self.charge, self.wait, self.point, self.note = add, total, charge, wait, point, note
-        self.grow, self.strict = grow, strict
+        self.grow, self.strict = grow, app.task(name="strict")(strict)
 
 
-@pytest.fixture
-async def shop() -> AsyncIterator[Shop]:
-    made = Shop()
+@pytest.fixture(params=["memory", "sqlite"])
+async def shop(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Shop]:
+    made = Shop("memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/jobs.db?durability=normal")
     yield made
     await made.app.close()
 
@@ -560,7 +561,7 @@ async def test_a_job_of_many_calls_can_be_edited(working: Shop) -> None:
     handle = await working.strict.starmap([(1, 2), (1, 0)])
     with pytest.raises(JobFailed):
         await within(handle)
-    with pytest.raises(ConfigError, match="makes many calls: give {'each'"):
+    with pytest.raises(ConfigError, match=r"makes many calls: give \{'each'"):
         await working.app.dead.edit(handle.id, {"x": 1})
     with pytest.raises(TypeError, match="item 1"):
         await working.app.dead.edit(handle.id, {"each": [[1, 2], ["x"]]})
