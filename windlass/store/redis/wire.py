@@ -16,7 +16,7 @@ from windlass.core.event import Row as EventRow
 from windlass.core.graph import GraphInfo, Input, NewGraph
 from windlass.core.job import MAX_CRASHES, Finished, Job, LogLine, NewJob, State
 from windlass.core.lifecycle import Transition
-from windlass.core.links import In, Inject, Links, On, Out, Shape
+from windlass.core.links import WIDTH, In, Inject, Links, On, Out, Shape
 from windlass.store.base import (
     Accept,
     BeatReply,
@@ -142,9 +142,6 @@ class Place(msgspec.Struct, array_like=True):
     broken: int
     spare: int
     shape: int
-    aftermath: int
-    filed: int
-    filed_at: int
     culprit: str
     awaits: str
     replaced: int
@@ -213,7 +210,7 @@ def record(parts: Sequence[bytes]) -> Job | None:
         payload=payload, meta=meta, run=h.run, epoch=h.epoch, attempt=h.attempt, crashes=h.crashes, snoozes=h.snoozes,
         max_crashes=h.max_crashes, cancel_requested=bool(h.cancel), worker=h.worker, reason=h.reason,
         fingerprint=h.fingerprint, enqueued_at=h.at, due_at=h.due, expires_at=h.expires, started_at=h.started,
-        finished_at=h.finished, result=result or None, error=error or None, progress=progress or None,
+        finished_at=h.finished, result=result or _raw(h.result), error=error or _raw(h.error), progress=progress or None,
     )  # fmt: skip
     if isinstance(h.links, Place):
         job.graph, job.awaits, job.replaced = h.links.graph, h.links.awaits, bool(h.links.replaced)
@@ -249,33 +246,43 @@ def log(packed: bytes) -> LogLine:
 
 _came_with = msgspec.msgpack.Decoder(tuple[str, list[Any], list[Any], int, int, bool]).decode
 _graph_answer = msgspec.msgpack.Decoder(tuple[Accept, str, int, bool]).decode
+_ALONE = Links()
+_WAITING = CODE[State.WAITING]
 _HEADS = {0xD9: 2, 0xDA: 3, 0xDB: 5}
 """How many bytes stand before a text, by the first of them; others have just the one."""
 
 
 def insert_graph(graph: NewGraph, first: int, nodes: Sequence[NewJob], commit: bool) -> list[Word]:
-    """What the function wants of each node, so that it need not look into anything that is only kept."""
+    """Nodes go as they will be kept, so that the function need not look into any of them."""
     said = (
         graph.id, graph.nodes, graph.size, graph.digest, graph.name, int(graph.fail_fast), graph.parent,
         graph.keep_done, graph.keep_failed,
     )  # fmt: skip
-    specs: list[Any] = []
-    args: list[Word] = [encode(said), graph.meta, first, int(commit), b""]
+    args: list[Word] = [encode(said), graph.meta, first, int(commit), ""]
     for node in nodes:
-        links = node.links or Links()
+        links = node.links or _ALONE
+        if max(len(links.ins), len(links.outs)) > WIDTH:
+            args[4] = args[4] or node.id
         ins = [part for edge in links.ins for part in (edge.source, edge.on, edge.inject)]
         outs = [part for edge in links.outs for part in (edge.target, edge.on, edge.hasty)]
-        source, inject = next(((one.source, one.inject) for one in links.ins if one.inject), ("", 0))
-        specs += (
-            node.delay, node.at, node.expires_in, node.expires_at, CODE[node.expire_to], node.max_crashes,
-            node.crash_delay, node.keep_done, node.keep_failed, len(links.ins), source, inject, links.spare,
-            links.shape, int(links.aftermath), len(links.outs),
-        )  # fmt: skip
         body = encode((node.task, node.version, node.queue, node.priority, node.payload, node.meta))
         came_with = encode((graph.id, ins, outs, links.spare, links.shape, links.aftermath))
-        args += (node.id, body[1:], came_with, encode(outs))
-    args[4] = encode(specs)
+        args += (node.id, body[1:], came_with, encode(_new_head(graph.id, node, links, outs)))
     return args
+
+
+def _new_head(graph: str, node: NewJob, links: Links, outs: list[Any]) -> tuple[Any, ...]:
+    """The head of a node that waits, and is nothing yet that anyone counts. The order is that of lua/records.lua."""
+    source, inject = next(((edge.source, edge.inject) for edge in links.ins if edge.inject), ("", 0))
+    place = (
+        graph, 0, len(links.ins), 0, links.spare, links.shape, "", "", 0, node.delay, node.at, node.expires_in,
+        source, inject, outs, "0" * len(links.outs), int(links.aftermath),
+    )  # fmt: skip
+    return (
+        0, 0, node.task, node.version, node.queue, node.priority, _WAITING, 1, 0, 0, 0, 0, 0, "", 0, 0, 0, 0,
+        node.expires_at, CODE[node.expire_to], node.max_crashes, node.crash_delay, 0, 0, 0, 0, node.keep_done,
+        node.keep_failed, "", "", False, False, place,
+    )  # fmt: skip
 
 
 def graph_answer(packed: bytes) -> GraphAnswer:

@@ -93,9 +93,7 @@ do
     end
 
     function graphs.retry_job(t, id, h)
-        local stopped = graphs.refuses(t, h)
         restart(t, id, h)
-        if stopped then graphs.retry_all(t, h[LINKS][L.GRAPH]) end
         if h[LINKS] and h[LINKS][L.OPEN] > 0 then make_waiting(t, id, h) else now_ready(t, id, h) end
     end
 

@@ -83,6 +83,10 @@ local function act(t, id, h, action, allowed, argument, reason)
     if byte(allowed, h[STATE] + 1) == 48 then return STATES[h[STATE]] end
     local why_not = h[LINKS] and h[LINKS][L.GRAPH] ~= '' and why_not_member(t, h, action)
     if why_not then return why_not end
+    if action == 'retry' and graphs.refuses(t, h) then  -- with all the others, in their order
+        graphs.retry_all(t, h[LINKS][L.GRAPH])
+        return false
+    end
     if EVENTS[action] and h[STATE] ~= RUNNING then job_news(t, EVENTS[action], '', id, h, reason_data(reason)) end
     ACTIONS[action](t, id, h, argument, reason)
     return false

@@ -12,7 +12,8 @@ local G = {
     NAME = 1, SIZE = 2, NODES = 3, DIGEST = 4, FAIL_FAST = 5, PARENT = 6, KEEP_DONE = 7, KEEP_FAILED = 8, META = 9,
     N = 10, STAGED = 11, OPENED = 12, REAL = 13, STATE = 14, STOPPING = 15, REASON = 16, CULPRIT = 17, CREATED = 18, FINISHED = 19,
     -- How many of its jobs ended in which state: at ENDED plus the state's code.
-    ENDED = 16, LOOKED = 24, LOOKED_FROM = 25, STAMP = 26, LOOKED_STAMP = 27,
+    -- OVER: how often it came to its end.
+    ENDED = 16, LOOKED = 24, LOOKED_FROM = 25, STAMP = 26, LOOKED_STAMP = 27, OVER = 28,
 }
 
 local graphs = {}
@@ -20,7 +21,7 @@ local graphs = {}
 do
     local function read_graph(packed)
         local fine, g = pcall(cmsgpack.unpack, packed)
-        return fine and type(g) == 'table' and #g == G.LOOKED_STAMP and g
+        return fine and type(g) == 'table' and #g == G.OVER and g
     end
 
     -- A graph's row, nil where there is none.
@@ -99,13 +100,8 @@ do
         return g and g[G.STOPPING] ~= ''
     end
 
-    -- The place of a node as it came in; of one in no graph, which waits for one it has started, if none is given.
-    function graphs.new_place(graph, ins, spare, shape, aftermath, delay, at, expires_in, source, inject, outs, edges)
-        return {
-            graph or '', graph and 0 or 1, ins or 0, 0, spare or 0, shape or 0, aftermath or 0, 0, 0, '', '', 0, delay or 0, at or 0,
-            expires_in or 0, source or '', inject or 0, outs or '\144', string.rep('0', edges or 0),
-        }
-    end
+    -- The place of a job that is in no graph itself and waits for one it has started.
+    function graphs.new_place() return { '', 1, 0, 0, 0, 0, '', '', 0, 0, 0, 0, '', 0, {}, '', 0 } end
 
     -- What a node came with: graph, ins, outs, spare, shape, aftermath. Nil where that is not known or damaged.
     function graphs.came_with(packed)

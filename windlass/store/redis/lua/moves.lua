@@ -52,13 +52,6 @@ local function unplace(t, id, h)
     end
 end
 
--- The bucket that an ended job is in, '' for none.
-local function bucket_of(h)
-    if not h[LINKS] then return h[STATE] == FAILED and h[KEEP_FAILED] or h[KEEP_DONE] end
-    local filed = h[LINKS][L.FILED]
-    return filed == 0 and '' or filed == 1 and h[KEEP_DONE] or h[KEEP_FAILED]
-end
-
 local function index_failed(t, act, id, h)
     local function each(key)
         if act == add then add(t, key, h[N], id) else rem(t, key, id) end
@@ -68,14 +61,17 @@ local function index_failed(t, act, id, h)
     if h[FINGERPRINT] ~= '' then each('failed:mark:' .. h[FINGERPRINT]) end
 end
 
--- Puts an ended job where those who are done, or those who failed, are kept.
-local function file(t, id, h, failed)
+-- Says in which bucket a job is kept if nothing else does. `failed`: in that of those who failed.
+local function name_bucket(t, h, failed)
     local field = failed and KEEP_FAILED or KEEP_DONE
     if h[field] == '' then h[field] = (failed and t.settings.failed or t.settings.done) .. h[QUEUE] end
+    return h[field]
+end
+
+local function file(t, id, bucket)
     t.rank = t.rank + 1
-    add(t, 'bucket:' .. h[field], t.rank, id)
-    t.touched[h[field]] = true
-    if h[LINKS] then h[LINKS][L.FILED], h[LINKS][L.FILED_AT] = failed and 2 or 1, t.now end
+    add(t, 'bucket:' .. bucket, t.rank, id)
+    t.touched[bucket] = true
 end
 
 -- Everything in a graph that is not over yet ends soon; nothing of it is kept for its own sake before.
@@ -95,12 +91,14 @@ local function end_in_graph(t, id, h, was)
     end
     if place[L.EDGES] ~= '' then graphs.todo(t, 'spread', place[L.GRAPH], id) end
     local g = graphs.of(t, h)
-    if not g then return file(t, id, h, failed) end
-    g[G.STAMP] = g[G.STAMP] + 1
-    graphs.touch(t, place[L.GRAPH])
-    if place[L.AFTERMATH] == 1 then return file(t, id, h, failed) end
+    local done, dead = name_bucket(t, h, false), name_bucket(t, h, true)  -- it is filed later, by a glance at these
+    if g then
+        g[G.STAMP] = g[G.STAMP] + 1
+        graphs.touch(t, place[L.GRAPH])
+    end
+    if not g or place[L.AFTERMATH] == 1 then return file(t, id, failed and dead or done) end
     g[G.ENDED + h[STATE]] = g[G.ENDED + h[STATE]] + 1
-    if g[G.STATE] ~= WAITING then file(t, id, h, failed or g[G.STATE] ~= SUCCEEDED) end
+    if g[G.STATE] ~= WAITING then file(t, id, (failed or g[G.STATE] ~= SUCCEEDED) and dead or done) end
 end
 
 -- Any state to a terminal one: filed for retention, and whoever waits is told at the end of the step.
@@ -109,7 +107,7 @@ local function finish(t, id, h, state, reason, keep)
     set_state(t, h, state)
     h[FINISHED], h[REASON], h[WORKER], h[CANCEL] = t.now, reason, '', 0
     if keep ~= '' then h[state == FAILED and KEEP_FAILED or KEEP_DONE] = keep end
-    if h[LINKS] then end_in_graph(t, id, h, was) else file(t, id, h, state == FAILED) end
+    if h[LINKS] then end_in_graph(t, id, h, was) else file(t, id, name_bucket(t, h, state == FAILED)) end
     if state == FAILED then index_failed(t, add, id, h) end
     if h[EXPIRES] > 0 then rem(t, 'expiring', id) end
     t.ended[#t.ended + 1] = id
@@ -119,11 +117,10 @@ end
 -- An ended job that is replayed or deleted leaves its bucket.
 local function unfile(t, id, h)
     if h[STATE] > RUNNING then
-        local bucket = bucket_of(h)
-        if bucket ~= '' then rem(t, 'bucket:' .. bucket, id) end
+        if h[KEEP_DONE] ~= '' and (h[LINKS] or h[STATE] ~= FAILED) then rem(t, 'bucket:' .. h[KEEP_DONE], id) end
+        if h[KEEP_FAILED] ~= '' and (h[LINKS] or h[STATE] == FAILED) then rem(t, 'bucket:' .. h[KEEP_FAILED], id) end
         if h[STATE] == FAILED and not is_join(h) then index_failed(t, rem, id, h) end
     end
-    if h[LINKS] then h[LINKS][L.FILED] = 0 end
 end
 
 local function expire(t, id, h)
@@ -350,8 +347,6 @@ do
     local function stays(t, id)
         local h = row(t, id)
         if not h or not h[LINKS] then return false end
-        h[LINKS][L.FILED] = 0
-        touch(t, id)
         local graph = h[LINKS][L.GRAPH]
         if graph == '' then return false end
         if graphs.is_under_way(t, graph) then return true end
@@ -395,6 +390,12 @@ do
         return found[1], found[2]
     end
 
+    -- From when an ended job's age counts: a member of a graph is kept from the end of that on.
+    local function filed_at(t, h)
+        local g = h[LINKS] and h[LINKS][L.AFTERMATH] == 0 and graphs.of(t, h)
+        return g and max(g[G.FINISHED], h[FINISHED]) or h[FINISHED]
+    end
+
     -- Before when nothing in a bucket can be too old: what is filed later only ends later.
     local young_until = { size = 0 }
 
@@ -415,7 +416,7 @@ do
                 local id = call('ZRANGE', key, #old, #old)[1]
                 local h = id and row(t, id)
                 if not id then break end
-                local since = h and (h[LINKS] and h[LINKS][L.FILED_AT] or h[FINISHED])
+                local since = h and filed_at(t, h)
                 if since and since + age > t.now then
                     if young_until.size > 1000 then young_until = { size = 0 } end
                     young_until.size = young_until.size + (young_until[key] and 0 or 1)

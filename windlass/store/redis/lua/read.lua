@@ -273,7 +273,8 @@ local function add_graph(t, list, id, g)
     g[G.META] = ''
     if end_of and end_of[LINKS] then
         if end_of[REASON] ~= '' then g[G.REASON] = end_of[REASON] end
-        if g[G.STOPPING] == '' then g[G.CULPRIT] = end_of[LINKS][L.CULPRIT] end
+        local blamed = graphs.blame('', end_of)
+        if g[G.STOPPING] == '' then g[G.CULPRIT] = blamed end
     end
     list[size + 1], list[size + 2], list[size + 3] = id, pack(g), meta
 end
@@ -308,14 +309,22 @@ local function workflows(keys, args)
     return list
 end
 
--- members(settings, now, graph, after, limit): answers records.
+-- members(settings, now, graph, after, limit): answers records. There may be many, and they go as they are kept.
 local function members(keys, args)
     local t, list = begin(keys, args, true), {}
     local g, from = graphs.row(t, args[3]), tonumber(args[4]) + 1
     if not g or g[G.REAL] == 0 then return list end
     local ids = call('LRANGE', t.p .. 'members:' .. args[3], from, from + tonumber(args[5]) - 1)
-    load(t, ids)
-    for _, id in ipairs(ids) do add_record(t, list, id, row(t, id)) end
+    local bodies, heads = call_many('HMGET', t.k.jobs, ids), call_many('HMGET', t.k.heads, ids)
+    local progress, links = call_many('HMGET', t.k.progress, ids), call_many('HMGET', t.k.links, ids)
+    for i, id in ipairs(ids) do
+        -- Not one that is gone and whose id was given to another job since.
+        if not heads[i] or byte(heads[i], -1) ~= 194 then
+            for _, part in ipairs({ id, bodies[i] or '', heads[i] or '', progress[i] or '', '', '', links[i] or '' }) do
+                list[#list + 1] = part
+            end
+        end
+    end
     return list
 end
 

@@ -29,11 +29,11 @@ local STATES = { [0] = 'waiting', 'scheduled', 'ready', 'running', 'succeeded', 
 local NOT_HELD, ASIDE, SOLO = 0, 1, 2
 
 -- What a head says of a node's place in its graph. OPENED: it was accepted. OPEN, BROKEN: how many edges that lead to it are not
--- decided, or broken. FILED: in no bucket, in that of those done, of those failed; FILED_AT: since when. SOURCE, INJECT: the first
--- edge that brings a value. OUTS: packed, target, on, hasty, …; EDGES: their states, a digit for each.
+-- decided, or broken. SOURCE, INJECT: the first edge that brings a value. OUTS: target, on, hasty, …; EDGES: their states, a digit
+-- for each. AFTERMATH: 0 or 1, a head's last byte: so a glance tells such a one from others, and nodes from jobs of their own.
 local L = {
-    GRAPH = 1, OPENED = 2, OPEN = 3, BROKEN = 4, SPARE = 5, SHAPE = 6, AFTERMATH = 7, FILED = 8, FILED_AT = 9, CULPRIT = 10,
-    AWAITS = 11, REPLACED = 12, DELAY = 13, AT = 14, EXPIRES_IN = 15, SOURCE = 16, INJECT = 17, OUTS = 18, EDGES = 19,
+    GRAPH = 1, OPENED = 2, OPEN = 3, BROKEN = 4, SPARE = 5, SHAPE = 6, CULPRIT = 7, AWAITS = 8, REPLACED = 9, DELAY = 10, AT = 11,
+    EXPIRES_IN = 12, SOURCE = 13, INJECT = 14, OUTS = 15, EDGES = 16, AFTERMATH = 17,
 }
 
 local PREFIX = 11
@@ -153,9 +153,10 @@ end
 local read_head
 do
     local function check_links(l)
-        local _ = l[L.OPENED] + l[L.OPEN] + l[L.BROKEN] + l[L.SPARE] + l[L.SHAPE] + l[L.AFTERMATH] + l[L.FILED] + l[L.FILED_AT]
-            + l[L.REPLACED] + l[L.DELAY] + l[L.AT] + l[L.EXPIRES_IN] + l[L.INJECT]
-        _ = l[L.GRAPH] .. l[L.CULPRIT] .. l[L.AWAITS] .. l[L.SOURCE] .. l[L.OUTS] .. l[L.EDGES]
+        local _ = l[L.OPENED] + l[L.OPEN] + l[L.BROKEN] + l[L.SPARE] + l[L.SHAPE] + l[L.REPLACED] + l[L.DELAY] + l[L.AT]
+            + l[L.EXPIRES_IN] + l[L.INJECT] + l[L.AFTERMATH]
+        _ = l[L.GRAPH] .. l[L.CULPRIT] .. l[L.AWAITS] .. l[L.SOURCE] .. l[L.EDGES]
+        _ = 1 / (#l[L.OUTS] == 3 * #l[L.EDGES] and 1 or nil)
     end
 
     -- Fails, or answers nil, where a head has no number or no text in a place where everyone relies on one.

@@ -49,7 +49,7 @@ do
     local function end_workflow(t, id, h)
         local g = graphs.row(t, id)
         if not g then return end
-        g[G.STATE], g[G.FINISHED] = h[STATE], t.now
+        g[G.STATE], g[G.FINISHED], g[G.OVER] = h[STATE], t.now, g[G.OVER] + 1
         graphs.list(t, 'working', id, false)
         news(t, 'workflow_' .. STATES[h[STATE]], '', id, g[G.NAME], '', reason_data(h[REASON]))
         graphs.todo(t, 'file', id)
@@ -70,11 +70,16 @@ do
         if id == place[L.GRAPH] then end_workflow(t, id, h) end
     end
 
-    local function blame(id, h) return h[LINKS] and h[LINKS][L.CULPRIT] ~= '' and h[LINKS][L.CULPRIT] or id end
+    -- Whom an end is blamed on: the node itself, unless it was given up because of another.
+    local function blame(id, h)
+        local place = h[LINKS]
+        local given_up = place and (place[L.BROKEN] > place[L.SPARE] or place[L.AWAITS] ~= '')
+        return given_up and place[L.CULPRIT] ~= '' and place[L.CULPRIT] or id
+    end
 
     -- Whether a source broke an edge to a target.
     local function breaks(h, target)
-        local outs = cmsgpack.unpack(h[LINKS][L.OUTS])
+        local outs = h[LINKS][L.OUTS]
         for k = 1, #outs / 3 do
             if outs[3 * k - 2] == target and byte(h[LINKS][L.EDGES], k) == BROKEN then return true end
         end
@@ -201,20 +206,23 @@ do
         end
     end
 
-    local function spread_one(t, id, h, outs)
-        local place, states, broke, fresh = h[LINKS], {}, false, {}
-        for k = 1, #outs / 3 do
-            local edge = byte(place[L.EDGES], k)
-            if edge == OPEN then
-                edge = decided(outs[3 * k - 1], h[STATE], h[REASON] == 'expired')
-                broke = broke or edge == BROKEN
-                fresh[#fresh + 1] = k
-            end
-            states[k] = char(edge)
+    local function spread_one(t, id, h)
+        local place, before, states = h[LINKS], h[LINKS][L.EDGES], {}
+        local outs, expired = place[L.OUTS], h[REASON] == 'expired'
+        for k = 1, #before do
+            local edge = byte(before, k)
+            states[k] = char(edge == OPEN and decided(outs[3 * k - 1], h[STATE], expired) or edge)
         end
-        place[L.EDGES] = concat(states)
+        local after, broke = concat(states), false
+        place[L.EDGES] = after  -- all of them, before anyone behind it looks
         touch(t, id)
-        for _, k in ipairs(fresh) do meet(t, id, h, outs[3 * k - 2], byte(place[L.EDGES], k), outs[3 * k]) end
+        for k = 1, #before do
+            if byte(before, k) == OPEN then
+                local edge = byte(after, k)
+                broke = broke or edge == BROKEN
+                meet(t, id, h, outs[3 * k - 2], edge, outs[3 * k])
+            end
+        end
         if broke and h[STATE] == FAILED and not is_join(h) and place[L.AFTERMATH] == 0 then
             local g = graphs.of(t, h)
             if g and g[G.FAIL_FAST] == 1 then graphs.stop(t, place[L.GRAPH], 'fail', because(h[TASK], id, FAILED), id) end
@@ -231,7 +239,7 @@ do
             taken = taken + 1
             local h = row(t, id)
             if h and h[LINKS] and string.find(h[LINKS][L.EDGES], want, 1, true) then
-                local outs = cmsgpack.unpack(h[LINKS][L.OUTS])
+                local outs = h[LINKS][L.OUTS]
                 found[#found + 1] = { id, h, outs }
                 owners[#owners + 1] = h[LINKS][L.GRAPH]
                 for k = 1, #outs / 3 do targets[#targets + 1] = outs[3 * k - 2] end
@@ -245,7 +253,7 @@ do
     local function spread(t, ids, left)
         local found, touched, taken = edges_of(t, ids, '0', left)
         for _, one in ipairs(found) do
-            if one[2][STATE] > RUNNING then spread_one(t, one[1], one[2], one[3]) end
+            if one[2][STATE] > RUNNING then spread_one(t, one[1], one[2]) end
         end
         return touched, taken
     end

@@ -123,7 +123,7 @@ do
             last = last > 0 and last or host, shift = shift, short = short, n = n, rank = rank, seen = seen, followed = followed,
             rows = {}, dirty = {}, adds = {}, rems = {}, counts = {}, touched = {}, ended = {}, blocks = {}, told = {},
             stamped = {}, brief = {}, unheard = {},
-            graphs = {}, changed = {}, listed = {}, todos = {}, left = todos, released = {},
+            graphs = {}, changed = {}, listed = {}, todos = {}, left = todos, released = {}, asked = {},
         }
         tick(t, host, reading)
         return t

@@ -4,6 +4,7 @@
 -- very step that settled, with no command for its todos.
 do
     local WORK = 500
+    local MANY = 100
     local OPEN, BROKEN = 48, 50  -- an edge's state as its digit
     local node, decide, decided, blame, ins_of = graphs.node, graphs.decide, graphs.decided, graphs.blame, graphs.ins_of
     local spread, reopen = graphs.spread, graphs.reopen
@@ -74,6 +75,8 @@ do
         local skills = worker_skills(t, h[WORKER])
         if not skills then return end
         call('SADD', t.p .. 'cancels:' .. h[WORKER], id)
+        if t.asked[h[WORKER]] then return end
+        t.asked[h[WORKER]] = true  -- once is enough, however many of its jobs it is asked for
         call('HSET', t.p .. 'worker:' .. h[WORKER], 'asked', 1)
         no_longer_idle(t, h[WORKER], skills)
         call('PUBLISH', t.p .. 'to:' .. h[WORKER], '')
@@ -98,28 +101,51 @@ do
         end)
     end
 
-    -- A graph that is over is kept as its outcome says, its end last. Joins go with the end.
+    -- Of a head read up to KEEP_FAILED: task, state, both buckets. Nil where it is damaged.
+    local function glance(fine, _, _, _, task, _, _, _, state, ...)
+        if not fine then return nil end
+        return task, state, select(KEEP_DONE - STATE, ...)
+    end
+
+    -- Where a node of a graph that is over is kept, '' for nowhere: joins go with the end, and callbacks are kept for themselves.
+    -- Answers also where it may have been kept before.
+    local function bucket_for(t, id, packed, failed)
+        local task, state, done, dead
+        local h = t.rows[id]
+        if h then
+            if not h[LINKS] or h[LINKS][L.AFTERMATH] == 1 then return '' end
+            task, state, done, dead = h[TASK], h[STATE], h[KEEP_DONE], h[KEEP_FAILED]
+        elseif packed and byte(packed, -1) == 0 then
+            task, state, done, dead = glance(pcall(unpack_limit, packed, KEEP_FAILED, 3))
+        end
+        if not task or task == '' or state <= RUNNING then return '' end
+        if failed or state == FAILED then return dead, done end
+        return done, dead
+    end
+
+    -- A graph that is over is kept as its outcome says, its end last. A glance at the members is enough, and none is written.
     function ops.file(t, todo, left)
-        local g, end_of = graphs.row(t, todo[2]), nil
+        local id, g = todo[2], graphs.row(t, todo[2])
         if not g or g[G.STATE] == WAITING then return 0 end  -- gone, or under way again
         local failed = g[G.STATE] ~= SUCCEEDED
-        local used, again = walk(t, todo, left, function(id, h)
-            local place = h[LINKS]
-            if is_join(h) or h[STATE] <= RUNNING or place[L.AFTERMATH] == 1 then return end
-            if place[L.FILED] > 0 then rem(t, 'bucket:' .. bucket_of(h), id) end
-            file(t, id, h, failed or h[STATE] == FAILED)
-            touch(t, id)
-        end)
-        end_of = not again and node(t, todo[2])
-        if end_of then
-            if end_of[LINKS][L.FILED] > 0 then rem(t, 'bucket:' .. bucket_of(end_of), todo[2]) end
-            local field = failed and KEEP_FAILED or KEEP_DONE
-            local given = failed and g[G.KEEP_FAILED] or g[G.KEEP_DONE]
-            end_of[field] = given ~= '' and given or (failed and t.settings.failed or t.settings.done) .. 'workflows'
-            file(t, todo[2], end_of, failed)
-            touch(t, todo[2])
+        local ids = call('LRANGE', t.p .. 'members:' .. id, format('%d', todo[3]), format('%d', todo[3] + left - 1))
+        for i, packed in ipairs(call_many('HMGET', t.k.heads, ids)) do
+            local bucket, other = bucket_for(t, ids[i], packed, failed)
+            if bucket ~= '' then file(t, ids[i], bucket) end
+            if bucket ~= '' and g[G.OVER] > 1 and other ~= bucket then rem(t, 'bucket:' .. other, ids[i]) end
         end
-        return used, again
+        todo[3] = todo[3] + #ids
+        if #ids == left then return #ids, todo end
+        local end_of = node(t, id)
+        if end_of then
+            local field = failed and KEEP_FAILED or KEEP_DONE
+            local given, other = failed and g[G.KEEP_FAILED] or g[G.KEEP_DONE], end_of[failed and KEEP_DONE or KEEP_FAILED]
+            if other ~= '' and other ~= given then rem(t, 'bucket:' .. other, id) end
+            end_of[field] = given ~= '' and given or (failed and t.settings.failed or t.settings.done) .. 'workflows'
+            file(t, id, end_of[field])
+            touch(t, id)
+        end
+        return #ids
     end
 
     -- Records go, whatever index they are in; who waits for them is told.
@@ -160,9 +186,9 @@ do
         for k = #ins / 3, 1, -1 do
             if ins[3 * k] ~= 0 then source, inject = ins[3 * k - 2], ins[3 * k] end
         end
-        local place = graphs.new_place(came_with[1], #ins / 3, came_with[4], came_with[5], came_with[6] and 1 or 0, 0, 0, 0,
-            source, inject, pack(outs), 0)
-        place[L.OPENED] = 1
+        local place = graphs.new_place()
+        place[L.GRAPH], place[L.OPEN], place[L.SPARE], place[L.SHAPE] = came_with[1], #ins / 3, came_with[4], came_with[5]
+        place[L.SOURCE], place[L.INJECT], place[L.OUTS], place[L.AFTERMATH] = source, inject, outs, came_with[6] and 1 or 0
         return place
     end
 
@@ -170,7 +196,7 @@ do
     local function edge_from(t, source, target, on, seen)
         local h = row(t, source)
         if not h or not h[LINKS] then return decided(on, FAILED, false), nil end
-        local outs, nth = cmsgpack.unpack(h[LINKS][L.OUTS]), 0
+        local outs, nth = h[LINKS][L.OUTS], 0
         for k = 1, #outs / 3 do
             if outs[3 * k - 2] == target then
                 nth = nth + 1
@@ -193,7 +219,7 @@ do
         local awaited = h[LINKS][L.AWAITS]
         if graphs.is_under_way(t, awaited) then return end
         local end_of, outs = node(t, awaited), {}
-        if end_of then outs = cmsgpack.unpack(end_of[LINKS][L.OUTS]) end
+        if end_of then outs = end_of[LINKS][L.OUTS] end
         for k = 1, #outs / 3 do
             if outs[3 * k - 2] == id then
                 return graphs.come_back(t, id, h, awaited, end_of, decided(outs[3 * k - 1], end_of[STATE], false))
@@ -255,7 +281,7 @@ do
     function ops.recount(t, todo)
         local h = node(t, todo[3])
         if not h then return 1 end
-        local used, outs = 1 + count_edges(t, todo[3], h), cmsgpack.unpack(h[LINKS][L.OUTS])
+        local used, outs = 1 + count_edges(t, todo[3], h), h[LINKS][L.OUTS]
         for k = 1, #outs / 3 do
             local to = node(t, outs[3 * k - 2])
             if to then used = used + 1 + recount(t, outs[3 * k - 2], to) end
@@ -396,11 +422,11 @@ do
             if todo[2] == graph then return true end
         end
         if not t.left then return false end
-        for _, packed in ipairs(call('LRANGE', t.k.todos, 0, CHUNK - 1)) do
+        for _, packed in ipairs(call('LRANGE', t.k.todos, 0, MANY - 1)) do
             local fine, todo = pcall(cmsgpack.unpack, packed)
             if fine and type(todo) == 'table' and todo[2] == graph then return true end
         end
-        return call('LLEN', t.k.todos) > CHUNK
+        return call('LLEN', t.k.todos) > MANY  -- it may be among the others
     end
 
     local function is_alive(t, h)
@@ -433,7 +459,9 @@ do
     -- Looks at workflows under way whose time for it has come; answers those that hung, which are put right.
     function graphs.audit_due(t)
         local repaired, left = {}, WORK
-        for _, id in ipairs(call('ZRANGEBYSCORE', t.k.working, '-inf', t.now, 'LIMIT', 0, 100)) do
+        local ids = call('ZRANGEBYSCORE', t.k.working, '-inf', t.now, 'LIMIT', 0, MANY)
+        graphs.load(t, ids)
+        for _, id in ipairs(ids) do
             local g = graphs.row(t, id)
             if left <= 0 then break end
             if not g or g[G.STATE] ~= WAITING then
