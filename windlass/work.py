@@ -385,7 +385,14 @@ def list_reader(readers: list[Read]) -> Read:
     if len(set(readers)) == 1:
         only = readers[0]
         return lambda data: [_read_item(only, item) for item in _items(data)]
-    return lambda data: [_read_item(read, item) for read, item in zip(readers, _items(data), strict=True)]
+
+    def read(data: bytes | None) -> Any:
+        items = _items(data)
+        if len(items) != len(readers):  # an item is missing, and nobody can say whose annotation fits which
+            return decode(data)
+        return [_read_item(one, item) for one, item in zip(readers, items, strict=True)]
+
+    return read
 
 
 def _items(data: bytes | None) -> list[msgspec.Raw]:
