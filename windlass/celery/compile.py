@@ -44,7 +44,6 @@ class Place(NamedTuple):
     ``chord``: it is a chord's body. ``bare``: whoever asks for it sees to its error callbacks. ``after``: what follows.
     """
 
-    workflow: str | None = None
     parent: str | None = None
     root: str | None = None
     group: str | None = None
@@ -250,7 +249,7 @@ def _group(app: Celery, sig: group, place: Place) -> windlass.Group[Any]:
 def _call(app: Celery, sig: Signature, place: Place) -> Work[Any]:
     links = [(link, freeze(app, link)) for link in _linked(app, sig, "link")]
     extra = Extra(
-        parent=place.parent, root=place.root, workflow=place.workflow, group=place.group, index=place.number,
+        parent=place.parent, root=place.root, group=place.group, index=place.number,
         chord=place.chord, children=[result.as_tuple() for result in (*place.after, *(found for _, found in links))],
     )  # fmt: skip
     for name, value in sig.options.get(EXTRA, {}).items():
@@ -268,12 +267,12 @@ def _call(app: Celery, sig: Signature, place: Place) -> Work[Any]:
 def _behind(sig: Signature, place: Place) -> Place:
     """The place of a callback."""
     parent = sig.options.get("task_id") or place.parent
-    return Place(workflow=place.workflow, parent=parent, root=place.root or parent, fed=True)
+    return Place(parent=parent, root=place.root or parent, fed=True)
 
 
 def _with_callbacks(app: Celery, sig: Signature, made: Work[Any], place: Place) -> Work[Any]:
     last = last_id(freeze(app, sig))
-    behind = Place(workflow=place.workflow, parent=last, root=place.root or last, fed=True)
+    behind = Place(parent=last, root=place.root or last, fed=True)
     for link in _linked(app, sig, "link"):
         freeze(app, link)
         made = made.then(work(app, link, behind))
@@ -328,10 +327,7 @@ def submit(app: Celery, sig: Signature) -> ResultBase:
         return result
     whole = uuid() if not isinstance(result, GroupResult) or result.parent is not None else str(result.id)
     lone = not isinstance(sig, chain | chord | group) and not (sig.options.get("link") or sig.options.get("link_error"))
-    place = Place(
-        workflow=None if lone else whole, parent=caller.id if caller else None, root=caller.root_id if caller else None
-    )
-    made = work(app, sig, place)
+    made = work(app, sig, Place(parent=caller.id, root=caller.root_id) if caller is not None else Place())
     if lone or (isinstance(made, windlass.Signature) and not made.has_callbacks):
         made.delay()
     else:

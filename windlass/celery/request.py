@@ -18,7 +18,7 @@ class Extra(msgspec.Struct, omit_defaults=True):
     """What travels with a job besides its arguments.
 
     ``parent`` and ``root``: the tasks this one was called by. ``group``, ``index``: its place in a group. ``chord``: it
-    is a chord's body. ``workflow``: the workflow it belongs to. ``children``: what follows it, as tuples of ids.
+    is a chord's body. ``children``: what follows it, as tuples of ids.
     ``errback``: how many arguments it takes as an error callback. ``retries``, ``id``: it goes on for a task that
     retried with other arguments. ``headers``: the caller's own, where they are not text. The rest: what was asked for.
     """
@@ -28,7 +28,6 @@ class Extra(msgspec.Struct, omit_defaults=True):
     group: str | None = None
     index: int | None = None
     chord: bool = False
-    workflow: str | None = None
     children: list[Any] = []
     errback: int = 0
     retries: int = 0

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Self
 
-from windlass import JobInfo, JobLost, ResultTimeout, State, SyncHandle
+from windlass import JobLost, ResultTimeout, State, SyncHandle
 from windlass.celery import _state, states
 from windlass.celery.exceptions import (
     ChordError,
@@ -18,9 +18,9 @@ from windlass.celery.exceptions import (
     TaskRevokedError,
     TimeoutError,
 )
+from windlass.celery.reading import IGNORED, Reading
 from windlass.celery.rebuild import rebuild
-from windlass.celery.request import Extra, read_extra
-from windlass.celery.trace import IGNORED, Ended
+from windlass.celery.trace import Ended
 from windlass.celery.values import unpack
 from windlass.errors import JobError
 
@@ -35,6 +35,10 @@ __all__ = [
     "AsyncResult", "EagerResult", "GroupResult", "ResultBase", "ResultSet", "allow_join_result", "denied_join_result",
     "result_from_tuple",
 ]  # fmt: skip
+
+
+WAIT = 60.0
+"""How long a value that is there may take to be read."""
 
 
 def allow_join_result() -> AbstractContextManager[None]:
@@ -91,45 +95,6 @@ class ResultBase:
                 raise IncompleteStream
 
 
-class Reading:
-    """One look at a task's record."""
-
-    def __init__(self, info: JobInfo | None) -> None:
-        self.info = info
-        self.extra: Extra = read_extra(info.headers) if info is not None else Extra()
-        told = info.progress.data.get("celery") if info is not None and info.progress is not None else None
-        self.told: Mapping[str, Any] = told if isinstance(told, dict) else {}
-
-    @property
-    def state(self) -> str:
-        info = self.info
-        if info is None:
-            return states.PENDING
-        if info.state is State.CANCELLED:
-            return self._own(any_attempt=True) or states.IGNORED if info.reason == IGNORED else states.REVOKED
-        if info.state in _ENDED:
-            return _ENDED[info.state]
-        if info.state is State.RUNNING:
-            return self._own() or states.STARTED
-        if info.attempts:
-            return states.RETRY
-        # Waiting again after it ran: other work has taken its place.
-        return states.STARTED if info.state is State.WAITING and info.started_at else states.PENDING
-
-    def _own(self, any_attempt: bool = False) -> str:
-        """The state the task gave itself in this attempt."""
-        if self.info is None or not (any_attempt or self.told.get("attempt") == self.info.attempts + 1):
-            return ""
-        return str(self.told.get("state") or "")
-
-    @property
-    def meta(self) -> Any:
-        return unpack(self.told.get("meta"))
-
-
-_ENDED = {State.SUCCEEDED: states.SUCCESS, State.FAILED: states.FAILURE, State.SKIPPED: states.FAILURE}
-
-
 class AsyncResult(ResultBase):
     """A task that was sent, by its id."""
 
@@ -146,6 +111,7 @@ class AsyncResult(ResultBase):
         self.app = _state.app_or_default(app)
         self.parent, self.ignored = parent, ignored
         self._ended: Reading | None = None
+        self._value: list[Any] = []
 
     @property
     def task_id(self) -> str:
@@ -190,19 +156,26 @@ class AsyncResult(ResultBase):
         """What it returned or raised; before that, what it said of itself by ``update_state``."""
         found = self.read()
         if found.state == states.SUCCESS:
-            return unpack(found.info.result) if found.info is not None else None
+            return self._returned(found)
         if found.state in states.EXCEPTION_STATES and (found.info is None or found.info.reason != IGNORED):
             return self._exception(found)
         return _raised_by(found.meta) if found.state == states.FAILURE else found.meta
 
     info = result
 
+    def _returned(self, found: Reading) -> Any:
+        if not self._value and found.info is not None:
+            # A task that other work took the place of has no value in its record: it is put together.
+            kept = found.info.result
+            self._value.append(unpack(kept if kept is not None else self.handle.get(WAIT)))
+        return self._value[0] if self._value else None
+
     def _exception(self, found: Reading) -> Exception:
         info = found.info
         if info is not None and info.state is State.SKIPPED:
             return self._skipped(found)
         if info is not None and info.error is not None and info.state is not State.CANCELLED:
-            return rebuild(info.error.type, info.error.message, found.told.get("exc_args"))
+            return rebuild(info.error.type, info.error.message, found.exc_args)
         return TaskRevokedError(info.reason if info is not None and info.reason == "expired" else "revoked")
 
     def _skipped(self, found: Reading) -> Exception:
@@ -288,18 +261,21 @@ class AsyncResult(ResultBase):
             return None
         if disable_sync_subtasks:
             check_may_wait()
-        self._wait(timeout)
+        if not self._value and self._ended is None:
+            self._wait(timeout)
+        if self._value:
+            if callback is not None:
+                callback(self.id, self._value[0])
+            return self._value[0]
         return self.maybe_throw(propagate, callback)
 
     wait = get
 
     def _wait(self, timeout: float | None) -> None:
-        if self._ended is not None:
-            return
         if asyncio._get_running_loop() is not None:
             raise RuntimeError("result.get() would block the running event loop; await result.handle there")
         try:
-            self.handle.get(None if timeout is None else max(0.0, timeout))
+            self._value.append(unpack(self.handle.get(None if timeout is None else max(0.0, timeout))))
         except ResultTimeout:
             raise TimeoutError("The operation timed out.") from None
         except JobLost:
@@ -342,6 +318,7 @@ class AsyncResult(ResultBase):
     def forget(self) -> None:
         """Delete what is known of it, and of its parents."""
         self._ended = None
+        self._value.clear()
         if self.parent is not None:
             self.parent.forget()
         self.handle.forget()
@@ -555,7 +532,7 @@ class EagerResult(AsyncResult):
         children: Iterable[Any] = (), app: Celery | None = None,
     ) -> None:  # fmt: skip
         self.id, self.parent, self.ignored = id, None, False
-        self._value, self._state, self._traceback, self._name = ret_value, state, traceback, name
+        self._returned_here, self._state, self._traceback, self._name = ret_value, state, traceback, name
         self._children = list(children)
         if app is not None:
             self.app = app
@@ -581,11 +558,11 @@ class EagerResult(AsyncResult):
 
     @property
     def result(self) -> Any:
-        return self._value
+        return self._returned_here
 
     @property
     def info(self) -> Any:
-        return self._value
+        return self._returned_here
 
     @property
     def traceback(self) -> str | None:
@@ -612,15 +589,15 @@ class EagerResult(AsyncResult):
         if disable_sync_subtasks:
             check_may_wait()
         if propagate and self._state in states.PROPAGATE_STATES:
-            raise self._value if isinstance(self._value, Exception) else Exception(self._value)
+            raise self._returned_here if isinstance(self._returned_here, Exception) else Exception(self._returned_here)
         if callback is not None:
-            callback(self.id, self._value)
-        return self._value
+            callback(self.id, self._returned_here)
+        return self._returned_here
 
     wait = get
 
     def revoke(self, connection: Any = None, terminate: bool = False, **other: Any) -> None:
-        self._state, self._value, self._traceback = states.REVOKED, TaskRevokedError("revoked"), None
+        self._state, self._returned_here, self._traceback = states.REVOKED, TaskRevokedError("revoked"), None
 
     def forget(self) -> None:
         """There is nothing in the store to forget."""

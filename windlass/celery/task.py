@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
@@ -12,7 +13,6 @@ from windlass.celery import _state, states, trace
 from windlass.celery.exceptions import ImproperlyConfigured, MaxRetriesExceededError, Retry
 from windlass.celery.request import Context, node_name
 from windlass.celery.utils import uuid
-from windlass.core.hints import did_you_mean
 
 if TYPE_CHECKING:
     from windlass.celery.app import Celery
@@ -106,6 +106,9 @@ class Task:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run it here and now, as the plain function it is."""
+        frame = _state.current_frame()
+        if frame is not None and frame.task is self and not frame.request.called_directly:
+            return self.run(*args, **kwargs)  # by a __call__ of the user's own, on the way to run()
         with _state.running(self, Context(args=args, kwargs=kwargs)):
             return self.run(*args, **kwargs)
 
@@ -425,8 +428,9 @@ def check_options(options: Mapping[str, Any], base: type[Task], where: str) -> N
     for name in options:
         if name in _NO_OPTION:
             raise ImproperlyConfigured(f"{where}: {name} has no counterpart: {_NO_OPTION[name]}")
-        if name not in OPTIONS and not hasattr(base, name) and (near := did_you_mean(name, OPTIONS)):
-            raise ImproperlyConfigured(f"{where} got an unknown option {name!r}{near}")
+        near = difflib.get_close_matches(name, OPTIONS, n=1, cutoff=0.8)
+        if near and name not in OPTIONS and not hasattr(base, name):
+            raise ImproperlyConfigured(f"{where} got an unknown option {name!r} (did you mean {near[0]!r}?)")
 
 
 def make_task(app: Celery, fun: Callable[..., Any], options: Mapping[str, Any]) -> Task:

@@ -20,6 +20,7 @@ import msgspec
 from windlass import Current, Failure, current
 from windlass.celery import _state, signals, states
 from windlass.celery.exceptions import Ignore, Reject, Retry
+from windlass.celery.reading import IGNORED, Reading
 from windlass.celery.rebuild import arguments_worth_keeping, rebuild
 from windlass.celery.request import Context, context_of, read_extra
 from windlass.celery.values import pack, pack_all, unpack
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
     from windlass.celery.task import Task
 
 log = logging.getLogger("celery.app.trace")
-
-IGNORED = "ignored by the task"
-"""The reason of a job that ended with ``Ignore``."""
 
 _DELAY = "__windlass_retry_in__"
 _HERE = os.path.dirname(__file__)
@@ -257,10 +255,9 @@ def percent_of(meta: Any) -> float:
 def _errback_arguments(task: Task, wanted: int, failure: Failure, own: list[Any]) -> list[Any]:
     if wanted == 1:
         return [failure.job, *own]
-    info = task.app.windlass.sync.job(failure.job).info()
-    told = (info.progress.data.get("celery") or {}) if info is not None and info.progress else {}
-    error = rebuild(failure.type, failure.message, told.get("exc_args"))
-    extra = read_extra(info.headers) if info is not None else read_extra({})
+    found = Reading(task.app.windlass.sync.job(failure.job).info())
+    error = rebuild(failure.type, failure.message, found.exc_args)
+    info, extra = found.info, found.extra
     request = Context(
         id=failure.job, task=failure.task, kwargs=unpack(info.args) if info is not None else {}, args=[],
         called_directly=False, retries=max(0, info.attempts - 1) if info is not None else 0, parent_id=extra.parent,
