@@ -86,22 +86,23 @@ def decided(on: On, state: State, expired: bool = False) -> Edge:
     return Edge.MET if failed else Edge.BROKEN
 
 
-def verdict(shape: Shape, broken: int, spare: int, stopped: str = "") -> State:
+def verdict(shape: Shape, broken: int, spare: int, stopped: str = "", is_end: bool = False) -> State:
     """What becomes of a node whose last edge is decided. READY stands for: released, or a join that is met.
 
-    ``stopped``: the graph was stopped, by ``"cancel"`` or by its first failure (``"fail"``).
+    ``stopped``: the graph was stopped, by ``"cancel"`` or by its first failure (``"fail"``). Its end is never met then,
+    whatever its edges allow.
     """
-    if broken <= spare:
+    if broken <= spare and not (stopped and is_end):
         return State.READY
     if stopped == "cancel" or (stopped == "fail" and shape is Shape.CALL):
         return State.CANCELLED
     return State.SKIPPED if shape is Shape.CALL else State.FAILED
 
 
-def because(task: str, id: str, state: State) -> str:
+def because(task: str, id: str, state: State, expired: bool = False) -> str:
     """The reason of everything that did not happen because of one job: it names the job.
 
     A callback for failures is skipped because something succeeded. A join that succeeded or was cancelled has no task.
     """
-    what = "was cancelled" if state is State.CANCELLED else state.value
+    what = state.value if state is not State.CANCELLED else "expired" if expired else "was cancelled"
     return f"{task or 'workflow'} {id} {what}"

@@ -10,6 +10,7 @@ from windlass.store.base import MAX_BATCH, Action, Change, ChangeReply, Page, Qu
 from windlass.store.memory.graphs import change_graph, change_member, retry_all
 from windlass.store.memory.hub import Hub, event_row
 from windlass.store.memory.records import Row
+from windlass.store.memory.spreading import graph_of, refuses
 from windlass.store.memory.todos import open_early, restart, work_off
 from windlass.store.shared import ALLOWED
 
@@ -35,7 +36,7 @@ def change(hub: Hub, change: Change, ids: Sequence[str], query: Query | None, li
 def act(hub: Hub, id: str, change: Change, now: int, events: list[list[object]], groups: list[Group]) -> str | None:
     """One change on one id; answers why not, if so."""
     if (graph := hub.graphs.get(id)) is not None:
-        return change_graph(hub, graph, change)
+        return change_graph(hub, graph, change, now)
     row = hub.jobs.get(id)
     if row is None and (node := hub.known(id)) is not None and node.task:
         groups += open_early(hub, node, now)
@@ -46,6 +47,9 @@ def act(hub: Hub, id: str, change: Change, now: int, events: list[list[object]],
         return str(row.state)
     if row.links is not None and (why_not := change_member(row, change.action)) is not None:
         return why_not
+    if change.action is Action.RETRY and refuses(row):
+        retry_all(hub, graph_of(row), now)  # all of it, or it would run before those it waits for
+        return None
     if not (change.action is Action.CANCEL and row.state is State.RUNNING):
         events.append([*event_row(row), {"reason": change.reason}] if change.reason else event_row(row))
     ACTIONS[change.action](hub, row, change, now)
@@ -58,10 +62,7 @@ def cancel(hub: Hub, row: Row, change: Change, now: int) -> None:
 
 def retry(hub: Hub, row: Row, change: Change, now: int) -> None:
     restart(hub, row)
-    place = row.links
-    if place is not None and place.graph is not None and place.graph.stopping and not place.links.aftermath:
-        retry_all(hub, place.graph)
-    if place is not None and place.open > 0:
+    if row.links is not None and row.links.open > 0:
         hub.make_waiting(row)
     else:
         hub.make_ready(row)

@@ -16,8 +16,8 @@ from windlass.store.base import Accept, Action, Change, GraphAnswer
 from windlass.store.memory.hub import Hub
 from windlass.store.memory.nodes import GraphRow, Phase, Place
 from windlass.store.memory.records import Row
-from windlass.store.memory.spreading import graph_of, plan_audit
-from windlass.store.memory.todos import work_off
+from windlass.store.memory.spreading import Step, graph_of, plan_audit, wait_again
+from windlass.store.memory.todos import let_go, work_off
 
 # -- coming in
 
@@ -93,6 +93,7 @@ def adopt(hub: Hub, row: Row, move: Transition, now: int) -> Group:
     """The job waits for a graph, which becomes real in the same write; answers the graph's event."""
     if row.links is None:
         row.links = Place(None)
+    let_go(hub, row)
     row.links.awaits, row.links.replaced = move.adopt, move.replaced
     hub.make_waiting(row)
     return make_real(hub, hub.staging[move.adopt], now)
@@ -101,14 +102,14 @@ def adopt(hub: Hub, row: Row, move: Transition, now: int) -> Group:
 # -- changes
 
 
-def change_graph(hub: Hub, graph: GraphRow, change: Change) -> str | None:
+def change_graph(hub: Hub, graph: GraphRow, change: Change, now: int) -> str | None:
     """An action on a graph's id; answers why not, or nothing."""
     assert graph.end is not None
     state = graph.end.state
     if change.action is Action.CANCEL and state is State.WAITING:
         hub.stop(graph, "cancel", change.reason or "cancelled")
     elif change.action is Action.RETRY and state in (State.FAILED, State.CANCELLED):
-        retry_all(hub, graph)
+        retry_all(hub, graph, now)
     elif change.action is Action.DELETE and state is not State.WAITING:
         hub.unfile(graph.end)
         hub.drop(graph)
@@ -117,9 +118,12 @@ def change_graph(hub: Hub, graph: GraphRow, change: Change) -> str | None:
     return None
 
 
-def retry_all(hub: Hub, graph: GraphRow) -> None:
+def retry_all(hub: Hub, graph: GraphRow, now: int) -> None:
+    """Start what ended badly again. The end waits from this step on: nobody may be told the old verdict any more."""
     graph.stopping = graph.reason = graph.culprit = ""
     hub.todo("retry", graph)
+    if graph.end is not None and graph.end.state.terminal:
+        wait_again(Step(hub, now), graph.end)
 
 
 def change_member(row: Row, action: Action) -> str | None:

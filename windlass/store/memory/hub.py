@@ -26,6 +26,8 @@ from windlass.store.memory.records import ASIDE, NOT_HELD, SOLO, Row, WorkerRow
 Heap = list[tuple[int, Row]]
 PRUNE_STEP = 100
 BAND = 1 << 56
+WORKFLOWS = "#workflows"
+"""The scope in which workflows are kept; no queue can have this name."""
 
 
 class Hub:
@@ -44,6 +46,7 @@ class Hub:
         self.due: list[tuple[int, int, Row]] = []
         self.expiring: list[tuple[int, int, Row]] = []
         self.buckets: defaultdict[str, OrderedDict[str, Row]] = defaultdict(OrderedDict)
+        self.weights: Counter[str] = Counter()
         self.counts: defaultdict[str, Counter[State]] = defaultdict(Counter)
         self.entries: deque[Entry] = deque(maxlen=settings.events_kept)
         self.followers: set[str] = set()
@@ -171,28 +174,29 @@ class Hub:
         failed = state is State.FAILED
         bucket = keep or (row.keep_failed if failed else row.keep_done) or self._default_bucket(row.queue, failed)
         row.keep_failed, row.keep_done = (bucket, row.keep_done) if failed else (row.keep_failed, bucket)
-        if row.links is not None and self._ended_in_graph(row, was, now):
+        if row.links is not None and self._ended_in_graph(row, was):
             return
-        self.file(row, bucket, now)
+        self.file(row, bucket)
 
-    def file(self, row: Row, bucket: str, now: int) -> None:
+    def file(self, row: Row, bucket: str) -> None:
         self.buckets[bucket][row.id] = row
         self.touched.add(bucket)
-        if row.links is not None:
-            row.links.filed, row.links.filed_at = bucket, now
+        self.weights[bucket] += weight(row)
 
     def unfile(self, row: Row) -> None:
-        bucket = (
-            row.links.filed
-            if row.links is not None
-            else row.keep_failed
-            if row.state is State.FAILED
-            else row.keep_done
-        )
-        if row.state.terminal and bucket in self.buckets:
-            self.buckets[bucket].pop(row.id, None)
-        if row.links is not None:
-            row.links.filed = ""
+        bucket = row.keep_failed if row.state is State.FAILED else row.keep_done
+        if row.state.terminal and bucket in self.buckets and self.buckets[bucket].pop(row.id, None) is not None:
+            self.weights[bucket] -= weight(row)
+
+    def file_graph(self, graph: GraphRow) -> None:
+        """A workflow that is over is kept as a unit, under its end; one with a parent goes with the parent's record."""
+        parent, end = self.jobs.get(graph.new.parent), graph.end
+        if end is None or (parent is not None and parent.links is not None and parent.links.awaits == graph.new.id):
+            return
+        failed = end.state is not State.SUCCEEDED
+        bucket = (graph.new.keep_failed if failed else graph.new.keep_done) or self._default_bucket(WORKFLOWS, failed)
+        end.keep_failed = end.keep_done = bucket
+        self.file(end, bucket)
 
     def cancel(self, row: Row, now: int, reason: str) -> None:
         """End a job that does not run; ask the worker of one that does."""
@@ -216,30 +220,34 @@ class Hub:
 
     def prune(self, bucket: str, now: int, limit: int) -> int:
         """Drop what is beyond a bucket's count (all of it) and past its age (bounded)."""
-        count, age, _ = read_bucket(bucket)
+        count, age, scope = read_bucket(bucket)
         rows, pruned = self.buckets[bucket], 0
+        # The last workflow stays, however large it is: who waits for it has yet to read its value.
+        stay = 1 if scope.startswith("#") and count > 0 else 0
         while rows:
             oldest = next(iter(rows.values()))
-            over = count != UNLIMITED and len(rows) > count
-            if not over and (age == UNLIMITED or kept_since(oldest) + age > now or pruned >= limit):
+            over = count != UNLIMITED and self.weights[bucket] > count and len(rows) > stay
+            if not over and (age == UNLIMITED or oldest.finished_at + age > now or pruned >= limit):
                 break
-            del rows[oldest.id]
-            pruned += self.remove(oldest)
+            self.unfile(oldest)
+            self.remove(oldest)
+            pruned += 1
         return pruned
 
-    def remove(self, row: Row) -> bool:
-        """A record that was pruned goes, unless its graph still needs it."""
-        graph = None if row.links is None else row.links.graph
-        if row.links is not None:
-            row.links.filed = ""
-        if graph is not None and graph.under_way:
-            return False
-        if graph is not None and row is graph.end:
-            self.drop(graph, "joins")
-            return True
+    def remove(self, row: Row) -> None:
+        """A record that was pruned goes, and with the end of a workflow all of it."""
+        if row.links is not None and row.links.graph is not None and row is row.links.graph.end:
+            self.drop(row.links.graph, "prune")
+            return
+        self.forget_awaited(row)
         self.counts[row.queue][row.state] -= 1
         self.jobs.pop(row.id, None)
-        return True
+
+    def forget_awaited(self, row: Row) -> None:
+        """The graph a job awaits goes with the job's record."""
+        awaited = self.graphs.get(row.links.awaits) if row.links is not None else None
+        if awaited is not None and not awaited.under_way:
+            self.drop(awaited, "prune")
 
     def delete(self, row: Row) -> None:
         """The record goes at once; who waits for it is told so."""
@@ -248,6 +256,7 @@ class Hub:
         self.unfile(row)
         if row.links is not None:
             self._stop_awaited(row, row.state, "deleted")
+            self.forget_awaited(row)
         self.counts[row.queue][row.state] -= 1
         row.state, row.expires = State.SKIPPED, 0
         del self.jobs[row.id]
@@ -287,7 +296,7 @@ class Hub:
         if graph is not None:
             graph.todos += 1
 
-    def _ended_in_graph(self, row: Row, was: State, now: int) -> bool:
+    def _ended_in_graph(self, row: Row, was: State) -> bool:
         """Put up what the end of a node means for others. False: it is filed like any job."""
         place = row.links
         assert place is not None
@@ -301,8 +310,6 @@ class Hub:
         if place.links.aftermath:
             return False
         graph.counts[row.state] += 1
-        if graph.finished_at:
-            self.file(row, self.graph_bucket(graph, row), now)
         return True
 
     def _stop_awaited(self, row: Row, was: State, reason: str) -> None:
@@ -311,23 +318,13 @@ class Hub:
         if awaited is not None and awaited.under_way:
             self.stop(awaited, "cancel", reason)
 
-    def graph_bucket(self, graph: GraphRow, row: Row) -> str:
-        """Where a member of a graph that is over is filed: with the failed ones unless all went well."""
-        assert graph.end is not None
-        failed = graph.end.state is not State.SUCCEEDED
-        if row is graph.end:
-            given = graph.new.keep_failed if failed else graph.new.keep_done
-            return given or self._default_bucket("workflows", failed)
-        failed = failed or row.state is State.FAILED
-        return (row.keep_failed if failed else row.keep_done) or self._default_bucket(row.queue, failed)
-
     def stop(self, graph: GraphRow, how: str, reason: str, culprit: str = "") -> None:
         if not graph.stopping:
             graph.stopping, graph.reason, graph.culprit = how, reason, culprit
             self.todo("stop", graph)
 
     def drop(self, graph: GraphRow, op: str = "drop") -> None:
-        """A graph is no more; its nodes go in bounded steps. ``op="joins"``: its jobs stay, as long as each is kept."""
+        """A graph is no more; its nodes go in bounded steps. ``op="prune"``: its callbacks stay, while each is kept."""
         graph.phase = Phase.DROPPED
         self.staging.pop(graph.new.id, None)
         self.graphs.pop(graph.new.id, None)
@@ -392,9 +389,9 @@ class Hub:
                     row.watchers.discard(name)
 
 
-def kept_since(row: Row) -> int:
-    """From when a record's age in its bucket counts: a member is kept from the end of its graph on."""
-    return row.finished_at if row.links is None else row.links.filed_at
+def weight(row: Row) -> int:
+    """What a record counts for in its bucket: the end of a workflow for all of its nodes."""
+    return row.links.graph.new.nodes if row.links is not None and row.links.graph is not None and not row.task else 1
 
 
 def event_row(row: Row) -> EventRow:

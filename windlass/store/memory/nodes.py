@@ -29,12 +29,12 @@ class Place:
     """What is kept of a node besides its record.
 
     ``edges`` are the states of its out-edges; ``open`` and ``broken`` count its in-edges. ``delay``, ``at`` and
-    ``expires_in`` wait for the release. ``filed`` is the bucket it lies in, since ``filed_at``. The edge from an
-    awaited graph to its parent is not among the counted ones: it is there only while ``awaits`` says so.
+    ``expires_in`` wait for the release. The edge from an awaited graph to its parent is not among the counted ones:
+    it is there only while ``awaits`` says so.
     """
 
     __slots__ = (
-        "at", "awaits", "broken", "culprit", "delay", "edges", "expires_in", "filed", "filed_at", "graph", "links",
+        "at", "awaits", "broken", "culprit", "delay", "edges", "expires_in", "graph", "links",
         "open", "opened", "replaced",
     )  # fmt: skip
 
@@ -45,7 +45,6 @@ class Place:
         self.edges = [Edge.OPEN] * len(self.links.outs)
         self.delay, self.at, self.expires_in = (job.delay, job.at, job.expires_in) if job else (0, 0, 0)
         self.awaits, self.replaced = "", False
-        self.filed, self.filed_at = "", 0
         self.opened = graph is None
 
 

@@ -130,10 +130,12 @@ def decide(step: Step, row: Row) -> None:
     """A waiting node has no open edge left: release it, let a join end, or give it up."""
     place = place_of(row)
     stopped = graph_of(row).stopping if not place.links.aftermath else ""
-    state = verdict(place.links.shape, place.broken, place.links.spare, stopped)
+    state = verdict(place.links.shape, place.broken, place.links.spare, stopped, row is graph_of(row).end)
     if state is not State.READY:
         give_up(step, row, state)
-    elif row.task:
+        return
+    place.culprit = ""  # whoever it was, he was spared
+    if row.task:
         release(step, row)
     else:
         if place.links.shape is Shape.ONE:
@@ -193,7 +195,7 @@ def give_up(step: Step, row: Row, state: State) -> None:
     if graph is not None:
         reason = graph.reason
     elif culprit is not None:
-        reason = because(culprit.task, culprit.id, culprit.state)
+        reason = because(culprit.task, culprit.id, culprit.state, culprit.reason == lifecycle.EXPIRED)
     else:
         reason = because("job", place.culprit, State.FAILED)
     if state is State.FAILED and culprit is not None:
@@ -231,23 +233,31 @@ def end_join(step: Step, row: Row, state: State, reason: str) -> None:
         graph.finished_at = step.now
         data: EventRow = [{"reason": reason}] if reason else []
         step.events[f"workflow_{state}"].append([graph.new.id, graph.new.name, "", *data])
-        hub.todo("file", graph)
+        hub.file_graph(graph)
 
 
 # -- backwards: a node starts again
 
 
 def reopen(step: Step, row: Row) -> None:
-    """A node starts again: the edges its end broke are open once more, and so is what was given up because of them."""
+    """A node starts again: the edges its end broke are open once more, and so is what was given up because of them.
+
+    So is an edge it had met, if its target still waits: nothing has come of it yet.
+    """
     place = place_of(row)
     step.left -= 1 + len(place.edges)
     for at, (out, edge) in enumerate(zip(place.links.outs, place.edges, strict=True)):
-        if edge is Edge.BROKEN:
+        if edge is Edge.BROKEN or (edge is Edge.MET and still_waits(step.hub, out.target)):
             place.edges[at] = Edge.OPEN
-            unmeet(step, row, out)
+            unmeet(step, row, out, edge)
 
 
-def unmeet(step: Step, source: Row, out: Out) -> None:
+def still_waits(hub: Hub, id: str) -> bool:
+    row = hub.known(id)
+    return row is not None and row.state is State.WAITING
+
+
+def unmeet(step: Step, source: Row, out: Out, edge: Edge) -> None:
     target, graph = step.hub.known(out.target), graph_of(source)
     if target is None or target.links is None:
         return
@@ -259,7 +269,7 @@ def unmeet(step: Step, source: Row, out: Out) -> None:
     if place.graph is not graph:
         return
     place.open += 1
-    place.broken -= 1
+    place.broken -= edge is Edge.BROKEN
     place.culprit = ""  # it may be the very one that starts again; if another edge stays broken, that names it
     if target.state is State.SKIPPED or (not target.task and target.state in GAVE_UP):
         wait_again(step, target)

@@ -14,7 +14,7 @@ from windlass.store.memory.audits import repair
 from windlass.store.memory.hub import Hub, event_row
 from windlass.store.memory.nodes import GraphRow, Phase, Todo
 from windlass.store.memory.records import Row
-from windlass.store.memory.spreading import GAVE_UP, Step, give_up, open_node, place_of, reopen, spread
+from windlass.store.memory.spreading import GAVE_UP, Step, decide, give_up, open_node, place_of, reopen, spread
 
 
 def work(hub: Hub, now: int) -> Step:
@@ -108,7 +108,6 @@ def retry_one(step: Step, graph: GraphRow, row: Row) -> None:
     hub = step.hub
     if place.open == 0 and place.broken > place.links.spare:
         # Whoever broke its edges may be beyond retry. As a skipped job it waits again when one of them is reopened.
-        hub.unfile(row)
         graph.counts[row.state] -= 1
         row.error = None
         give_up(step, row, State.SKIPPED)
@@ -122,12 +121,40 @@ def retry_one(step: Step, graph: GraphRow, row: Row) -> None:
         step.released[row.queue] += 1
 
 
+def let_go(hub: Hub, row: Row) -> None:
+    """A job waits for its graph no more, nor is it replaced by it: from now on that is kept for itself."""
+    place = place_of(row)
+    awaited, place.awaits, place.replaced = hub.graphs.get(place.awaits), "", False
+    if awaited is not None and awaited.finished_at:
+        hub.file_graph(awaited)
+
+
+def do_retry(step: Step, todo: Todo) -> bool:
+    done = retry_members(step, todo)
+    if done:
+        step.hub.todo("conclude", todo.graph)
+    return done
+
+
+def conclude(step: Step, todo: Todo) -> bool:
+    """Behind all that a retry has set in motion: an end that waits for no edge, since none was reopened, is decided."""
+    graph = todo.graph
+    assert graph is not None
+    step.left -= 1
+    if graph.todos > 1:
+        return False
+    end = graph.end
+    if graph.phase is Phase.REAL and end is not None and end.state is State.WAITING and place_of(end).open == 0:
+        decide(step, end)
+    return True
+
+
 def restart(hub: Hub, row: Row) -> None:
     """A new run of a job, wherever it goes now: nothing of the old one is left."""
     hub.unfile(row)
     place = row.links
     if place is not None:
-        place.awaits, place.replaced = "", False
+        let_go(hub, row)
         if (graph := place.graph) is None:
             row.links = None
         else:
@@ -141,27 +168,14 @@ def restart(hub: Hub, row: Row) -> None:
     row.reason = row.fingerprint = ""
 
 
-def file_one(step: Step, graph: GraphRow, row: Row) -> None:
-    """A member of a graph that is over may be pruned from now on. Other joins than the end go with the end."""
+def prune_one(step: Step, graph: GraphRow, row: Row) -> None:
+    """A workflow that is no longer kept goes; its callbacks are jobs of their own, also those not opened yet."""
     place = place_of(row)
-    if row.task and graph.finished_at and row.state.terminal and not place.links.aftermath:
-        step.hub.unfile(row)
-        step.hub.file(row, step.hub.graph_bucket(graph, row), step.now)
-
-
-def do_file(step: Step, todo: Todo) -> bool:
-    graph = todo.graph
-    assert graph is not None
-    if not file_members(step, todo):
-        return False
-    if graph.phase is Phase.REAL and graph.finished_at and graph.end is not None:
-        step.hub.unfile(graph.end)
-        step.hub.file(graph.end, step.hub.graph_bucket(graph, graph.end), step.now)
-    return True
-
-
-def drop_join(step: Step, graph: GraphRow, row: Row) -> None:
-    step.hub.nodes.pop(row.id, None)
+    if not place.links.aftermath:
+        if step.hub.nodes.pop(row.id, None) is None:
+            step.hub.remove(row)
+    elif not place.opened:
+        open_node(step, row)
 
 
 def drop_one(step: Step, graph: GraphRow, row: Row) -> None:
@@ -170,16 +184,16 @@ def drop_one(step: Step, graph: GraphRow, row: Row) -> None:
         step.hub.delete(row)
 
 
-file_members = over_nodes(file_one)
+retry_members = over_nodes(retry_one)
 
 DO: dict[str, Callable[[Step, Todo], bool]] = {
     "open": over_nodes(open_one),
     "spread": do_spread,
     "reopen": do_reopen,
     "stop": over_nodes(stop_one),
-    "retry": over_nodes(retry_one),
-    "file": do_file,
+    "retry": do_retry,
+    "conclude": conclude,
+    "prune": over_nodes(prune_one),
     "drop": over_nodes(drop_one),
-    "joins": over_nodes(drop_join),
     "repair": over_nodes(repair),
 }

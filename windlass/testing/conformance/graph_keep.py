@@ -67,14 +67,64 @@ class GraphRetentionRules:
         assert (await bench.stage(plan, commit=True)).status is Accept.ACCEPTED
         assert sorted(await bench.play(worker)) == ["a", "b", "body", "on_end", "then"]
 
-    async def test_members_of_a_workflow_that_succeeded_are_kept_like_other_jobs(self, make_bench: MakeBench) -> None:
+    async def test_a_workflow_stays_whole_however_many_jobs_end_meanwhile(self, make_bench: MakeBench) -> None:
         bench = await make_bench(keep=Keep(count=2))
-        await bench.submit(chain("a", "b", "c"))
+        await bench.submit(group("a", "b", "c", "d"))
         worker = await bench.worker()
         await bench.play(worker)
+        for n in range(5):
+            await bench.add(f"x{n}")
+        await bench.play(worker)
         await bench.drain()
-        assert await bench.counts() == {"succeeded": 2}
-        assert (await bench.graph()).state is State.SUCCEEDED
+        assert await bench.counts() == {"succeeded": 4 + 2}
+        [sources] = await bench.store.inputs(["g"])
+        assert [source.state for source in sources] == [State.SUCCEEDED] * 4
+
+    async def test_a_workflow_counts_for_all_of_its_nodes(self, make_bench: MakeBench) -> None:
+        bench = await make_bench(keep=Keep(count=7))
+        worker = await bench.worker()
+        for n in range(4):
+            await bench.submit(chain(f"a{n}", f"b{n}", id=f"g{n}"))
+            await bench.play(worker)
+        await bench.drain()
+        assert [info.id for info in (await bench.store.graphs()).graphs] == ["g3", "g2"]
+        assert await bench.counts() == {"succeeded": 4}
+        await bench.submit(chain(*(f"x{n}" for n in range(20)), id="big"))
+        await bench.play(worker)
+        await bench.drain()
+        assert [info.id for info in (await bench.store.graphs()).graphs] == ["big"], "the last stays, however large"
+
+    async def test_a_graph_that_a_job_awaits_goes_with_that_job(self, make_bench: MakeBench) -> None:
+        bench = await make_bench(keep=Keep(count=2))
+        await bench.add("p")
+        worker = await bench.worker()
+        await bench.stage(Plan("c", parent="p").job("a").job("b").join("j", "a", "b").end("j"))
+        await worker.settle(await worker.take("p"), Adopted("c", replaced=True))
+        await bench.play(worker)
+        for n in range(3):
+            await bench.submit(chain(f"y{n}", id=f"g{n}"))
+            await bench.play(worker)
+        await bench.drain()
+        assert await bench.states("p", "a", "b", "c") == [State.SUCCEEDED] * 4
+        for n in range(2):
+            await bench.add(f"x{n}")
+        await bench.play(worker)
+        await bench.drain()
+        assert await bench.states("p", "a", "b", "c") == [None] * 4
+
+    async def test_a_graph_that_is_no_longer_awaited_is_kept_for_itself(self, make_bench: MakeBench) -> None:
+        bench = await make_bench(keep=Keep(count=9, age=10))
+        await bench.add("p")
+        worker = await bench.worker()
+        await bench.stage(Plan("c", parent="p").job("a").end("a"))
+        await worker.settle(await worker.take("p"), Adopted("c"))
+        await bench.play(worker, {"a": DEAD})
+        await bench.change(Action.RETRY, "p")
+        claim = await worker.take("p")
+        await bench.passes(10_001, worker)
+        await bench.drain()
+        assert await bench.states("a", "c", "p") == [None, None, State.RUNNING]
+        await worker.finish(claim)
 
     async def test_a_failed_workflow_is_kept_as_failed_with_all_its_members(self, make_bench: MakeBench) -> None:
         bench = await make_bench(keep=Keep(count=0, failed=Keep(count=9)))
@@ -115,7 +165,7 @@ class GraphRetentionRules:
     async def test_a_workflow_may_name_its_own_buckets(self, make_bench: MakeBench) -> None:
         bench = await make_bench(keep=Keep(count=9))
         for n in range(4):
-            await bench.submit(chain(f"a{n}", id=f"g{n}", keep_done="2|-1|mine"))
+            await bench.submit(chain(f"a{n}", id=f"g{n}", keep_done="4|-1|#mine"))
             worker = await bench.worker(f"w{n}")
             await bench.play(worker)
         await bench.drain()
