@@ -367,7 +367,7 @@ class Life:
             await self.check_graph(plan)
             if plan.id not in self.stopped:
                 for job in members:
-                    blamed(job.id, job.state, job.reason, fates[job.id].blames)
+                    blamed(job.id, job.state, job.reason, fates[job.id].blames, self.deeds[plan.id])
 
     def agrees(self, plan: Plan, found: State, expected: State) -> bool:
         """Whether two states are the same as far as the rules say.
@@ -398,12 +398,12 @@ class Life:
         assert +counts == +ended, f"the counts of {plan.id}"
 
 
-def blamed(id: str, state: State, reason: str, blames: frozenset[str]) -> None:
+def blamed(id: str, state: State, reason: str, blames: frozenset[str], deeds: list[Deed]) -> None:
     """A node that was given up names one of those whose end may have been the cause."""
     if state is State.SKIPPED:
         ends = (State.FAILED, State.CANCELLED, State.SUCCEEDED)
         possible = {because(task, one, end) for one in blames for end in ends for task in ("t", "")}
-        assert reason in possible, f"{id} blames {reason!r}, not one of {sorted(blames)}"
+        assert reason in possible, f"{id} blames {reason!r}, not one of {sorted(blames)}\ndeeds: {deeds}"
 
 
 # ---- the engines ------------------------------------------------------------------------------------------------

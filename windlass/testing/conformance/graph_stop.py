@@ -186,12 +186,15 @@ class StopRules:
         assert (info.state, info.culprit) == (State.FAILED, "a")
         assert {state: n for state, n in info.counts.items() if n} == {"failed": 1, "skipped": 1}
 
-    async def test_a_graph_whose_end_asks_for_nothing_still_ends(self, bench: Bench) -> None:
-        await bench.submit(group("a", "b", on=On.DONE))
-        await bench.change(Action.CANCEL, "g")
+    async def test_a_workflow_whose_end_asks_for_nothing_is_cancelled_all_the_same(self, bench: Bench) -> None:
+        await bench.submit(group("a", "b", "c", on=On.DONE))
+        worker = await bench.worker()
+        await worker.settle(await worker.take("a"), DONE)
+        await bench.change(Action.CANCEL, "g", reason="enough")
         await bench.drain()
-        assert await bench.states("a", "b") == ["cancelled", "cancelled"]
-        assert (await bench.graph()).state.terminal
+        assert await bench.states("a", "b", "c") == ["succeeded", "cancelled", "cancelled"]
+        info = await bench.graph()
+        assert (info.state, info.reason) == (State.CANCELLED, "enough")
 
     async def test_other_workflows_are_left_alone(self, bench: Bench) -> None:
         await bench.submit(chain("a", "b", id="g1"))
@@ -304,6 +307,16 @@ class FailFastRules:
         assert {"on_error", "on_end"} <= set(ran)
         assert await bench.state("next") == State.SKIPPED
         assert (await bench.graph()).culprit == "a"
+
+    async def test_a_workflow_that_was_stopped_fails_though_its_end_asks_for_nothing(self, bench: Bench) -> None:
+        plan = Plan(fail_fast=True).job("a").job("a2", "a").job("b").end(done("a2"), done("b"))
+        await bench.submit(plan)
+        worker = await bench.worker()
+        await worker.settle(await worker.take("a"), DEAD)
+        await bench.drain()
+        assert await bench.state("b") == State.CANCELLED
+        end = await bench.job("g")
+        assert (end.state, end.reason, end.error) == (State.FAILED, "t a failed", (await bench.job("a")).error)
 
     async def test_callbacks_of_the_workflow_run_after_it_was_stopped(self, bench: Bench) -> None:
         await bench.submit(aftermath(group("a", "b", "c", fail_fast=True)))

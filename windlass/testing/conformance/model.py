@@ -72,6 +72,7 @@ class World:
         self.state = dict.fromkeys(self.nodes, WAITING)
         # An edge is its target and its place among the target's edges.
         self.edges = {(id, at): OPEN for id, node in self.nodes.items() for at in range(len(node.after))}
+        self.given_up: set[str] = set()
         self.stopping = ""
         self.running: frozenset[str] = frozenset()
         for node in plan.added:
@@ -111,10 +112,11 @@ class World:
     def decide(self, node: Node) -> None:
         broken = sum(self.edges[node.id, at] is BROKEN for at in range(len(node.after)))
         stopped = "" if node.aftermath else self.stopping
-        if broken > node.spare:
+        if broken > node.spare or (stopped and node.id == self.plan.id):
             given_up = SKIPPED if node.shape is Shape.CALL else FAILED
             if stopped == "cancel" or (stopped and node.shape is Shape.CALL):
                 given_up = CANCELLED
+            self.given_up.add(node.id)
             self.end(node.id, given_up)
         elif node.shape is not Shape.CALL:
             self.end(node.id, SUCCEEDED)
@@ -134,6 +136,7 @@ class World:
 
     def retry(self, id: str) -> None:
         self.state[id] = WAITING if OPEN in self.into(id) else READY
+        self.given_up.discard(id)
         self.reopen(id)
 
     def reopen(self, id: str) -> None:
@@ -145,19 +148,24 @@ class World:
             state, join = self.state[target.id], target.shape is not Shape.CALL
             if state is SKIPPED or (join and state in (FAILED, CANCELLED)):
                 self.state[target.id] = WAITING
+                self.given_up.discard(target.id)
                 self.reopen(target.id)
 
     def retry_all(self) -> None:
-        """Everything that failed or was cancelled, at once; then whatever nothing holds any more is decided."""
+        """Everything that failed or was cancelled, and the end; then whatever no edge holds any more is decided."""
         self.stopping = ""
         again = [node for node in self.plan.added if self.is_retried(node)]
         for node in again:
             self.state[node.id] = WAITING
+        end = self.nodes[self.plan.id]
+        if self.state[end.id] in (FAILED, CANCELLED):
+            again.append(end)
+            self.state[end.id] = WAITING
         for node in again:
+            self.given_up.discard(node.id)
             self.reopen(node.id)
         for node in again:
-            edges = self.into(node.id)
-            if self.state[node.id] is WAITING and OPEN not in edges:
+            if self.state[node.id] is WAITING and OPEN not in self.into(node.id):
                 self.decide(node)
 
     def is_retried(self, node: Node) -> bool:
@@ -176,11 +184,9 @@ class World:
         return [self.edges[id, at] for at in range(len(self.nodes[id].after))]
 
     def blames(self, id: str) -> frozenset[str]:
-        """Everyone who may be named as the culprit of a node that was given up; nobody where breaks were spared."""
+        """Everyone who may be named as the culprit of a node that was given up."""
         found: set[str] = set()
-        if self.into(id).count(BROKEN) <= self.nodes[id].spare:
-            return frozenset()
         for at, edge in enumerate(self.nodes[id].after):
             if self.edges[id, at] is BROKEN:
-                found |= self.blames(edge.source) or {edge.source}
+                found |= self.blames(edge.source) if edge.source in self.given_up else {edge.source}
         return frozenset(found)
