@@ -17,6 +17,7 @@ from windlass.store.sqlite import (
     membership,
     nodes,
     opening,
+    retention,
     settle,
     staging,
     units,
@@ -24,7 +25,7 @@ from windlass.store.sqlite import (
 )
 from windlass.store.sqlite.connection import read_sql
 
-OF_GRAPHS = (audits, jobs, lookups, membership, nodes, opening, settle, staging, units, watches)
+OF_GRAPHS = (audits, jobs, lookups, membership, nodes, opening, retention, settle, staging, units, watches)
 TABLES = "jobs|j|logs|watches|nodes|graphs|links|l|parts|p|todos|s|t"
 
 
@@ -62,7 +63,14 @@ def test_no_step_reads_all_jobs(db: apsw.Connection, sql: str) -> None:
 
 def test_the_statements_of_graphs_are_among_them() -> None:
     names = {name for name, _ in statements()}
-    assert {"nodes-by_id", "nodes-save_graphs", "lookups-bequests", "audits-next", "units-doomed", "file-1"} <= names
+    assert {
+        "nodes-by_id",
+        "nodes-save_graphs",
+        "lookups-bequests",
+        "audits-next",
+        "retention-oldest",
+        "file-1",
+    } <= names
 
 
 def _values(sql: str) -> object:

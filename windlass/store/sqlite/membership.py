@@ -11,6 +11,7 @@ from windlass.store.sqlite.audits import is_busy
 from windlass.store.sqlite.codes import CANCELLED, FAILED, SKIPPED, WAITING
 from windlass.store.sqlite.nodes import STAGED, Graph, Node, Web
 from windlass.store.sqlite.opening import open_early
+from windlass.store.sqlite.spreading import wait_again
 from windlass.store.sqlite.staging import drop
 from windlass.store.sqlite.todos import Op, Step, Todo, put_up, work_off
 from windlass.store.sqlite.tx import Tx, ids_json
@@ -55,9 +56,16 @@ def _on_graph(web: Web, graph: Graph, change: Change) -> str:
 
 
 def _retry_all(web: Web, graph: Graph) -> None:
+    """Nothing stops it any more and its end waits again, at once; its jobs follow."""
     web.change_graph(graph)
     graph.stopping = graph.reason = graph.culprit = ""
-    put_up(web.tx, [Todo(Op.RETRY, graph.n, 0, graph.n)])
+    todos = [Todo(Op.RETRY, graph.n, 0, graph.n)]
+    end = web.one(graph.id or "")
+    if end is not None and end.over:
+        wait_again(web, end)
+        todos += [Todo(Op.REOPEN, graph.n, end.n, graph.n), Todo(Op.DECIDE, graph.n, end.n, graph.n)]
+        web.reopened.remove(end)
+    put_up(web.tx, todos)
 
 
 def why_not(tx: Tx, action: Action, nodes: Sequence[int]) -> dict[int, str]:

@@ -206,7 +206,7 @@ class Web:
         self._expiring: list[list[int]] = []
         self.due: list[tuple[int, str]] = []
         self._gathering: set[str] = set()
-        self._filing: dict[int, bool] = {}
+        self._filing: list[int] = []
         self._events: defaultdict[str, list[EventRow]] = defaultdict(list)
 
     # -- reading
@@ -416,16 +416,8 @@ class Web:
         self.tx.run("DELETE FROM watches WHERE job = ?", (-node.n,))
         self.change(node).watched = 0
 
-    def resume(self, graph: Graph) -> None:
-        """It is under way again."""
-        if graph.bucket:
-            self.tx.run("UPDATE buckets SET size = size - 1 WHERE n = ?", (graph.bucket,))
-            self.tx.run("UPDATE graphs SET bucket = 0 WHERE n = ?", (graph.n,))
-        self.change_graph(graph)
-        graph.state, graph.finished_at, graph.bucket, graph.looked_at = WAITING, 0, 0, self.tx.now
-
-    def file(self, node: Node, failed: bool) -> None:
-        self._filing[node.job] = failed
+    def file(self, node: Node) -> None:
+        self._filing.append(node.job)
 
     # -- writing
 
@@ -453,8 +445,8 @@ class Web:
             tx.run(SAVE_GRAPHS, (encode([_graph_row(graph) for graph in self._graphs.values()]).decode(),))
             self._graphs.clear()
         if self._filing:
-            rows = [[job, int(failed)] for job, failed in self._filing.items()]
-            values = (tx.now, tx.take_ranks(len(rows)), tx.memo.done, tx.memo.failed, encode(rows).decode())
+            ranks = tx.take_ranks(len(self._filing))
+            values = (tx.now, ranks, tx.memo.done, tx.memo.failed, ids_json(self._filing))
             tx.run("INSERT INTO file VALUES (?, ?, ?, ?, ?)", values)
             self._filing.clear()
         for kind, news in self._events.items():

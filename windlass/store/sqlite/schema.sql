@@ -41,7 +41,6 @@ CREATE TABLE jobs (
     started_at INTEGER NOT NULL DEFAULT 0,
     finished_at INTEGER NOT NULL DEFAULT 0,
     aside_at INTEGER NOT NULL DEFAULT 0,
-    filed_at INTEGER NOT NULL DEFAULT 0,        -- of a job with a node: when it was put into its bucket
     id TEXT NOT NULL,
     task TEXT NOT NULL,
     queue TEXT NOT NULL,
@@ -75,7 +74,8 @@ CREATE TABLE counts (
     PRIMARY KEY (queue, state)
 ) WITHOUT ROWID;
 
--- Retention (core/keep.py): a bucket's limits, read off its name, and how many jobs are filed in it.
+-- Retention (core/keep.py): a bucket's limits, read off its name, and how many jobs are filed in it. Those of workflows
+-- are apart (retention.py).
 CREATE TABLE buckets (
     n INTEGER PRIMARY KEY,
     name TEXT NOT NULL UNIQUE,
@@ -98,8 +98,7 @@ CREATE TABLE graphs (
     cancelled INTEGER NOT NULL DEFAULT 0,
     skipped INTEGER NOT NULL DEFAULT 0,
     fail_fast INTEGER NOT NULL,
-    looked_at INTEGER NOT NULL,                 -- staged: when its last part came; under way: when it was audited;
-                                                -- over: when it was filed
+    looked_at INTEGER NOT NULL,                 -- staged: when its last part came; under way: when it was audited
     looked INTEGER NOT NULL DEFAULT 0,          -- how many nodes the audit under way has looked at in vain
     created_at INTEGER NOT NULL DEFAULT 0,
     finished_at INTEGER NOT NULL DEFAULT 0,

@@ -13,6 +13,7 @@ from windlass.core.links import Edge, Out, Shape
 from windlass.store.shared import CODE, STATES
 from windlass.store.sqlite.codes import CANCELLED, FAILED, READY, SCHEDULED, SKIPPED, SUCCEEDED, WAITING
 from windlass.store.sqlite.nodes import NONE_SUCH, Graph, Node, Web
+from windlass.store.sqlite.retention import file_graph, resume
 
 GAVE_UP = (FAILED, CANCELLED)
 
@@ -21,6 +22,11 @@ def stopping(web: Web, node: Node) -> str:
     """By what the node's graph was stopped, if that concerns the node."""
     graph = web.graph(node)
     return "" if graph is None or node.aftermath else graph.stopping
+
+
+def is_end(web: Web, node: Node) -> bool:
+    graph = web.graph(node)
+    return graph is not None and node.id == graph.id
 
 
 def is_opened(web: Web, node: Node) -> bool:
@@ -93,7 +99,7 @@ def blame(source: Node) -> str:
 
 def decide(web: Web, node: Node) -> None:
     """A waiting node has no open edge left: release it, let a join end, or give it up."""
-    fate = verdict(Shape(node.shape), node.broken, node.spare, stopping(web, node))
+    fate = verdict(Shape(node.shape), node.broken, node.spare, stopping(web, node), is_end(web, node))
     if fate is not State.READY:
         give_up(web, node, CODE[fate])
         return
@@ -145,7 +151,7 @@ def give_up(web: Web, node: Node, state: int) -> None:
     if graph is not None:
         reason = graph.reason
     elif culprit is not None:
-        reason = because(culprit.task, culprit.id, STATES[culprit.state])
+        reason = because(culprit.task, culprit.id, STATES[culprit.state], culprit.reason == EXPIRED)
     else:
         reason = because("job", node.culprit, State.FAILED)
     error = web.error_of(culprit.id) if culprit is not None and state == FAILED else (None, "")
@@ -179,6 +185,7 @@ def _end_join(
     if node.id == graph.id:
         graph.state, graph.finished_at = state, web.tx.now
         web.event(f"workflow_{STATES[state]}", [graph.id, graph.name, ""], reason)
+        file_graph(web, graph)
 
 
 # -- backwards: a node starts again
@@ -226,7 +233,7 @@ def wait_again(web: Web, node: Node) -> None:
         if graph is not None:
             web.change_graph(graph)
             if node.id == graph.id:
-                web.resume(graph)
+                resume(web, graph)
     else:
         web.count(node, -1)
         web.again(node)

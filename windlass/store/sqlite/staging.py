@@ -9,12 +9,12 @@ from windlass.core.graph import WORK, NewGraph
 from windlass.core.job import NewJob
 from windlass.core.links import WIDTH, Inject, Links
 from windlass.store.base import Accept, GraphAnswer
+from windlass.store.sqlite import retention
 from windlass.store.sqlite.codes import to_text
-from windlass.store.sqlite.nodes import DROPPED, STAGED, Graph
+from windlass.store.sqlite.nodes import DROPPED, STAGED, Graph, Web
 from windlass.store.sqlite.opening import Part, body_of, open_parts
 from windlass.store.sqlite.todos import Op, Step, Todo, put_up, work_off
 from windlass.store.sqlite.tx import Tx, encode, ids_json
-from windlass.store.sqlite.units import hide
 
 TAKEN = (
     "SELECT id FROM jobs WHERE id IN (SELECT value FROM json_each(?1)) UNION ALL "
@@ -171,7 +171,7 @@ def _part(n: int, node: NewJob) -> Part:
 
 def drop(tx: Tx, n: int) -> None:
     """All of a graph goes, its jobs as well."""
-    hide(tx, n)
+    retention.drop(tx, n)
     put_up(tx, [Todo(Op.DROP, n, 0, n)])
 
 
@@ -180,7 +180,7 @@ def drop(tx: Tx, n: int) -> None:
 
 def adoptable(tx: Tx, id: str, parent: str) -> Graph | None:
     """A graph that waits to be adopted by this job."""
-    graph = Step(tx).web.graph_named(id)
+    graph = Web(tx).graph_named(id)
     if graph is None or graph.state != STAGED or graph.parent != parent:
         return None
     whole = tx.value("SELECT staged = nodes AND EXISTS (SELECT 1 FROM nodes WHERE id = ?1 AND graph = graphs.n) "
@@ -195,7 +195,11 @@ def adopt(tx: Tx, job: int, id: str, node: int, graph: Graph, replaced: bool) ->
         tx.run(STAGE_NODES, (encode([[node, 0, id, 0, 0, 0, 0, "", 0, 0, 0, 0, ""]]).decode(),))
         tx.run(STAGE_LINKS, (encode([[node, "[]", "[]"]]).decode(),))
         tx.run("UPDATE jobs SET node = ? WHERE n = ?", (node, job))
-    tx.run("UPDATE nodes SET awaits = ?, replaced = ? WHERE n = ?", (graph.id, int(replaced), node))
     assert graph.id is not None
+    web = Web(tx)
+    for place in web.numbered([node]):
+        retention.let_go(web, place)
+        place.awaits, place.replaced, place.culprit = graph.id, int(replaced), ""
+    web.flush()
     commit_graph(tx, graph.n, graph.id, graph.name, graph.nodes)
     put_up(tx, [Todo(Op.OPEN, graph.n, 0, graph.n)])

@@ -21,7 +21,6 @@ CREATE TEMP TABLE erased (
     job INTEGER PRIMARY KEY, queue TEXT, state INTEGER, bucket INTEGER, logged INTEGER, node INTEGER
 );
 CREATE TEMP TABLE filed (job INTEGER PRIMARY KEY, i INTEGER, keep TEXT);
-CREATE TEMP TABLE spared (job INTEGER PRIMARY KEY, bucket INTEGER);
 CREATE TEMP TABLE cuts (bucket INTEGER PRIMARY KEY, place INTEGER);
 
 -- settle(worker, now, ranks, done, failed, moves)
@@ -143,51 +142,34 @@ CREATE TEMP TRIGGER prune_body INSTEAD OF INSERT ON prune BEGIN
         )), 0),
         -- One look at the oldest is all it costs while nothing is too old.
         coalesce(iif(NEW.age >= 0 AND NEW.now >= NEW.age + (
-            SELECT iif(node, filed_at, finished_at) FROM jobs WHERE bucket = NEW.bucket AND bucket > 0
-            ORDER BY place LIMIT 1
+            SELECT finished_at FROM jobs WHERE bucket = NEW.bucket AND bucket > 0 ORDER BY place LIMIT 1
         ), (
             SELECT max(place) FROM (
-                SELECT place, iif(node, filed_at, finished_at) AS since FROM jobs
-                WHERE bucket = NEW.bucket AND bucket > 0 ORDER BY place LIMIT NEW.bound
-            ) WHERE since + NEW.age <= NEW.now
+                SELECT place, finished_at FROM jobs WHERE bucket = NEW.bucket AND bucket > 0
+                ORDER BY place LIMIT NEW.bound
+            ) WHERE finished_at + NEW.age <= NEW.now
         )), 0));
     INSERT INTO erased
     SELECT n, queue, state, jobs.bucket, logged, node
     FROM cuts CROSS JOIN jobs ON jobs.bucket = cuts.bucket AND jobs.bucket > 0 AND jobs.place <= cuts.place
     WHERE cuts.place > 0;
-    INSERT INTO spare SELECT 1 WHERE EXISTS (SELECT 1 FROM erased WHERE node > 0);
     INSERT INTO erase SELECT 1 WHERE EXISTS (SELECT 1 FROM erased);
 END;
 
--- spare(one): takes the jobs of graphs that are under way again out of `erased` and out of their buckets.
-CREATE TEMP VIEW spare (one) AS SELECT NULL;
-CREATE TEMP TRIGGER spare_body INSTEAD OF INSERT ON spare BEGIN
-    INSERT INTO spared
-    SELECT e.job, e.bucket
-    FROM erased AS e CROSS JOIN nodes AS v ON v.n = e.node CROSS JOIN graphs AS g ON g.n = v.graph
-    WHERE e.node > 0 AND g.state = 0;
-    UPDATE buckets SET size = size - e.less
-    FROM (SELECT bucket, count(*) AS less FROM spared GROUP BY bucket) AS e
-    WHERE buckets.n = e.bucket;
-    UPDATE jobs SET bucket = 0 WHERE n IN (SELECT job FROM spared);
-    DELETE FROM erased WHERE job IN (SELECT job FROM spared);
-    DELETE FROM spared;
-END;
-
--- file(now, ranks, done, failed, rows): puts ended jobs with a node into their buckets, as the last of them, and prunes
+-- file(now, ranks, done, failed, jobs): puts ended jobs with a node into their buckets, as the last of them, and prunes
 -- these.
---   rows  [[n, failed], …]; failed: into the bucket for failures, however it ended
-CREATE TEMP VIEW file (now, ranks, done, failed, rows) AS SELECT NULL, NULL, NULL, NULL, NULL;
+--   jobs  [n, …]
+CREATE TEMP VIEW file (now, ranks, done, failed, jobs) AS SELECT NULL, NULL, NULL, NULL, NULL;
 CREATE TEMP TRIGGER file_body INSTEAD OF INSERT ON file BEGIN
     DELETE FROM filed;
     INSERT INTO filed
-    SELECT j.n, r.key, CASE WHEN r.value ->> 1 THEN coalesce(j.keep_failed, NEW.failed || j.queue)
+    SELECT j.n, e.key, CASE WHEN j.state = 5 THEN coalesce(j.keep_failed, NEW.failed || j.queue)
                             ELSE coalesce(j.keep_done, NEW.done || j.queue) END
-    FROM jsonb_each(NEW.rows) AS r CROSS JOIN jobs AS j ON j.n = r.value ->> 0
+    FROM json_each(NEW.jobs) AS e CROSS JOIN jobs AS j ON j.n = e.value
     WHERE j.bucket = 0 AND j.state > 3;
     INSERT OR IGNORE INTO buckets (name, most, age, size)
     SELECT DISTINCT keep, CAST(keep AS INTEGER), CAST(substr(keep, instr(keep, '|') + 1) AS INTEGER), 0 FROM filed;
-    UPDATE jobs SET bucket = f.bucket, place = NEW.ranks + f.i, filed_at = NEW.now
+    UPDATE jobs SET bucket = f.bucket, place = NEW.ranks + f.i
     FROM (SELECT job, i, buckets.n AS bucket FROM filed JOIN buckets ON name = keep) AS f
     WHERE jobs.n = +f.job;
     UPDATE buckets SET size = size + f.more
@@ -209,9 +191,25 @@ CREATE TEMP TRIGGER erase_body INSTEAD OF INSERT ON erase BEGIN
     DELETE FROM logs WHERE job IN (SELECT job FROM erased WHERE logged > 0);
     DELETE FROM watches WHERE job IN (SELECT job FROM erased WHERE bucket = 0);
     DELETE FROM jobs WHERE n IN (SELECT job FROM erased);
+    INSERT INTO untie SELECT 1 WHERE EXISTS (SELECT 1 FROM erased WHERE node > 0);
+    DELETE FROM erased;
+END;
+
+-- untie(one): the nodes of the jobs listed in `erased` go, and the graphs that were kept only because one of these awaits
+-- them: the todo that prunes them (6) is put up.
+CREATE TEMP VIEW untie (one) AS SELECT NULL;
+CREATE TEMP TRIGGER untie_body INSTEAD OF INSERT ON untie BEGIN
+    INSERT INTO todos (op, graph, node, cursor)
+    SELECT 6, g.n, 0, g.n
+    FROM erased AS e CROSS JOIN nodes AS v ON v.n = e.node CROSS JOIN graphs AS g ON g.id = v.awaits
+    WHERE e.node > 0 AND v.awaits <> '' AND g.state > 3 AND g.bucket = 0;
+    UPDATE graphs SET state = -2, id = NULL WHERE n IN (
+        SELECT g.n
+        FROM erased AS e CROSS JOIN nodes AS v ON v.n = e.node CROSS JOIN graphs AS g ON g.id = v.awaits
+        WHERE e.node > 0 AND v.awaits <> '' AND g.state > 3 AND g.bucket = 0
+    );
     DELETE FROM links WHERE n IN (SELECT node FROM erased WHERE node > 0);
     DELETE FROM nodes WHERE n IN (SELECT node FROM erased WHERE node > 0);
-    DELETE FROM erased;
 END;
 
 -- granted(worker, seq, now, jobs): ready jobs are this worker's now. jobs: [n, …]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from windlass.store.base import SweepReply
-from windlass.store.sqlite import audits, units
+from windlass.store.sqlite import audits, retention
 from windlass.store.sqlite.asides import next_parking, park
 from windlass.store.sqlite.codes import FAILED
 from windlass.store.sqlite.expiry import expire, promote
@@ -98,13 +98,9 @@ def look_after_graphs(tx: Tx, limit: int, reply: SweepReply) -> None:
     """Graphs that were never committed, that are past their bucket's age, and that nothing moves any more."""
     for graph in audits.stale(tx, limit):
         drop(tx, graph)
-    old = tx.all(
-        "SELECT n, age FROM buckets WHERE size > 0 AND age >= 0 AND age + (SELECT looked_at FROM graphs "
-        "WHERE bucket = buckets.n AND bucket > 0 ORDER BY place LIMIT 1) <= ?", (tx.now,)
-    )  # fmt: skip
-    for bucket, age in old:
-        doomed = units.prune(tx, bucket, 0, age)
-        put_up(tx, [Todo(Op.UNTIE, graph, 0, graph) for graph in doomed])
+    for (bucket,) in tx.all(retention.OLD, (tx.now,)):
+        doomed = retention.prune(tx, bucket)
+        put_up(tx, [Todo(Op.PRUNE, graph, 0, graph) for graph in doomed])
         reply.pruned += len(doomed)
     web = Web(tx)
     for broken in audits.audit(web, limit):

@@ -26,10 +26,13 @@ class Op(IntEnum):
     REOPEN = 2
     STOP = 3
     RETRY = 4
-    FILE = 5
-    DROP = 6
-    UNTIE = 7
+    DECIDE = 5
+    PRUNE = 6
+    DROP = 7
     REPAIR = 8
+
+
+BEFORE_DECIDING = (Op.REOPEN, Op.RETRY, Op.OPEN)
 
 
 class Todo(NamedTuple):
@@ -53,9 +56,8 @@ VISITS = {
     Op.OPEN: Visit(opening.open_page),
     Op.STOP: Visit(units.stop_page),
     Op.RETRY: Visit(units.retry_page),
-    Op.FILE: Visit(units.file_page, units.file_end),
+    Op.PRUNE: Visit(units.prune_page, units.forget),
     Op.DROP: Visit(units.drop_page, units.forget),
-    Op.UNTIE: Visit(units.untie_page, units.forget),
     Op.REPAIR: Visit(audits.repair_page),
 }
 
@@ -67,6 +69,8 @@ class Step:
         self.tx, self.web, self.left = tx, Web(tx), WORK
         self._queue: deque[Todo] = deque()
         self._done: list[int] = []
+        self._more = False
+        """There may be todos that are not in the queue."""
 
     def put(self, op: Op, graph: int, node: int = 0, cursor: int = 0) -> None:
         self._queue.append(Todo(op, graph, node, cursor or graph))
@@ -76,7 +80,9 @@ class Step:
         tx = self.tx
         if tx.todos:
             sql = "SELECT op, graph, node, cursor, n FROM todos ORDER BY n LIMIT ?"
-            self._queue.extendleft(Todo(*row) for row in reversed(tx.all(sql, (WORK,))))
+            kept = tx.all(sql, (WORK,))
+            self._more = len(kept) == WORK
+            self._queue.extendleft(Todo(*row) for row in reversed(kept))
         self._take_ended()
         self._gather()
         while self._queue and self.left > 0:
@@ -100,15 +106,12 @@ class Step:
         web = self.web
         for node in web.ended:
             self.put(Op.SPREAD, node.graph, node.n)
-            graph = web.graph(node) if node.shape else None
-            if graph is not None and graph.id == node.id:
-                self.put(Op.FILE, graph.n)
         for node in web.reopened:
             self.put(Op.REOPEN, node.graph, node.n)
         for graph in web.stopped:
             self.put(Op.STOP, graph.n)
         for doomed in web.doomed:
-            self.put(Op.UNTIE, doomed)
+            self.put(Op.PRUNE, doomed)
         web.ended, web.reopened, web.stopped, web.doomed = [], [], [], []
 
     def _do(self, todo: Todo) -> None:
@@ -119,6 +122,8 @@ class Step:
         elif todo.op == Op.REOPEN:
             for node in self.web.numbered([todo.node]):
                 self.left -= spreading.reopen(self.web, node)
+        elif todo.op == Op.DECIDE:
+            self._decide(todo)
         else:
             self._visit(todo)
 
@@ -131,6 +136,18 @@ class Step:
         for node in web.numbered([todo.node]):
             self.left -= spreading.spread(web, node)
             units.file_one(web, node)
+
+    def _decide(self, todo: Todo) -> None:
+        """The end of a retried graph waits again. When all that could be opened again is, and nothing of that leads to
+        it, it is what it was."""
+        self.left -= 1
+        if self._more or any(other.graph == todo.graph and other.op in BEFORE_DECIDING for other in self._queue):
+            self._queue.append(todo._replace(n=0))
+            return
+        for node in self.web.numbered([todo.node]):
+            graph = self.web.graph(node)
+            if graph is not None and graph.under_way and node.open == 0:
+                spreading.decide(self.web, node)
 
     def _visit(self, todo: Todo) -> None:
         """The next page of a graph's nodes."""
@@ -152,7 +169,7 @@ class Step:
         fresh = [todo for todo in self._queue if not todo.n]
         if fresh:
             put_up(tx, fresh)
-        tx.todos = bool(self._queue) or (bool(self._done) and tx.value("SELECT EXISTS (SELECT 1 FROM todos)"))
+        tx.todos = bool(self._queue) or (tx.todos and tx.value("SELECT EXISTS (SELECT 1 FROM todos)"))
 
 
 def put_up(tx: Tx, todos: list[Todo]) -> None:
