@@ -91,9 +91,9 @@ def retry(tx: Tx, nodes: Sequence[int]) -> set[int]:
     step, done = Step(tx), set()
     for node in step.web.numbered(nodes):
         stopped = _stopped(step.web, node)
-        if stopped is not None:
+        if stopped is not None:  # all of it, or it would run before those it waits for
             _retry_all(step.web, stopped)
-        if stopped is None or node.state not in (FAILED, CANCELLED):
+        else:
             units.restart(step.web, node, waits=node.open > 0)
             done.add(node.n)
     work_off(tx, step)

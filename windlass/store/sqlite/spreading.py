@@ -192,19 +192,27 @@ def _end_join(
 
 
 def reopen(web: Web, source: Node) -> int:
-    """A node starts again: the edges its end broke are open once more, and so is what was given up because of them."""
+    """A node starts again: the edges its end broke are open once more, and so is what was given up because of them.
+
+    So is an edge it had met, if its target still waits: nothing has come of it yet.
+    """
     outs = web.outs_of(source)
     edges = [int(digit) for digit in source.edges]
     for at, out in enumerate(outs):
-        if edges[at] == Edge.BROKEN:
-            edges[at] = Edge.OPEN
-            _unmeet(web, source, out)
+        if edges[at] == Edge.BROKEN or (edges[at] == Edge.MET and _still_waits(web, out)):
+            broken, edges[at] = edges[at] == Edge.BROKEN, Edge.OPEN
+            _unmeet(web, source, out, broken)
     if outs:
         web.change(source).edges = "".join(str(int(edge)) for edge in edges)
     return 1 + len(outs)
 
 
-def _unmeet(web: Web, source: Node, out: Out) -> None:
+def _still_waits(web: Web, out: Out) -> bool:
+    target = web.one(out.target)
+    return target is not None and target.state in (WAITING, NONE_SUCH)
+
+
+def _unmeet(web: Web, source: Node, out: Out, broken: bool) -> None:
     target = web.one(out.target)
     if target is None:
         return
@@ -215,7 +223,7 @@ def _unmeet(web: Web, source: Node, out: Out) -> None:
     if target.graph != source.graph:
         return
     target.open += 1
-    target.broken -= 1
+    target.broken -= broken
     target.culprit = ""  # it may be the very one that starts again; if another edge stays broken, that names it
     web.change(target)
     if target.state == SKIPPED or (target.shape and target.state in GAVE_UP):
