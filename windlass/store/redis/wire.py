@@ -210,7 +210,8 @@ def record(parts: Sequence[bytes]) -> Job | None:
         payload=payload, meta=meta, run=h.run, epoch=h.epoch, attempt=h.attempt, crashes=h.crashes, snoozes=h.snoozes,
         max_crashes=h.max_crashes, cancel_requested=bool(h.cancel), worker=h.worker, reason=h.reason,
         fingerprint=h.fingerprint, enqueued_at=h.at, due_at=h.due, expires_at=h.expires, started_at=h.started,
-        finished_at=h.finished, result=result or _raw(h.result), error=error or _raw(h.error), progress=progress or None,
+        finished_at=h.finished, result=result or _raw(h.result), error=error or _raw(h.error),
+        progress=progress or None,
     )  # fmt: skip
     if isinstance(h.links, Place):
         job.graph, job.awaits, job.replaced = h.links.graph, h.links.awaits, bool(h.links.replaced)

@@ -70,12 +70,20 @@ do
         return touched, taken
     end
 
+    -- A job waits for its graph no more, nor is it replaced by it: from now on that is kept for itself.
+    function graphs.let_go(t, h)
+        local place = h[LINKS]
+        local awaited = place[L.AWAITS]
+        place[L.AWAITS], place[L.REPLACED] = '', 0
+        if awaited ~= '' then graphs.file(t, awaited) end
+    end
+
     -- A new run of a job, wherever it goes now: nothing of the old one is left.
     local function restart(t, id, h)
         local place = h[LINKS]
+        if place then graphs.let_go(t, h) end
         if place and place[L.GRAPH] ~= '' then
             begin_again(t, id, h)
-            place[L.AWAITS], place[L.REPLACED] = '', 0
         else
             unfile(t, id, h)
             h[RUN], h[FINISHED], h[LINKS] = h[RUN] + 1, 0, false
@@ -90,6 +98,9 @@ do
         g[G.STOPPING], g[G.REASON], g[G.CULPRIT] = '', '', ''
         graphs.touch(t, id)
         graphs.todo(t, 'retry', id)
+        -- The end waits from this step on: nobody may be told the old verdict any more.
+        local h = node(t, id)
+        if h and h[STATE] > RUNNING then wait_again(t, id, h) end
     end
 
     function graphs.retry_job(t, id, h)

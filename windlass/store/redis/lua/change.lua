@@ -57,8 +57,9 @@ local function change_graph(t, id, g, action, reason)
     elseif action == 'retry' and (g[G.STATE] == FAILED or g[G.STATE] == CANCELLED) then
         graphs.retry_all(t, id)
     elseif action == 'delete' and g[G.STATE] ~= WAITING then
-        graphs.delete_jobs(t, { id })
+        unfile(t, id, row(t, id))
         graphs.drop(t, id, 'all')
+        graphs.delete_jobs(t, { id })
     else
         return STATES[g[G.STATE]]
     end

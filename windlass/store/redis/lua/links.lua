@@ -12,8 +12,7 @@ local G = {
     NAME = 1, SIZE = 2, NODES = 3, DIGEST = 4, FAIL_FAST = 5, PARENT = 6, KEEP_DONE = 7, KEEP_FAILED = 8, META = 9,
     N = 10, STAGED = 11, OPENED = 12, REAL = 13, STATE = 14, STOPPING = 15, REASON = 16, CULPRIT = 17, CREATED = 18, FINISHED = 19,
     -- How many of its jobs ended in which state: at ENDED plus the state's code.
-    -- OVER: how often it came to its end.
-    ENDED = 16, LOOKED = 24, LOOKED_FROM = 25, STAMP = 26, LOOKED_STAMP = 27, OVER = 28,
+    ENDED = 16, LOOKED = 24, LOOKED_FROM = 25, STAMP = 26, LOOKED_STAMP = 27,
 }
 
 local graphs = {}
@@ -21,7 +20,7 @@ local graphs = {}
 do
     local function read_graph(packed)
         local fine, g = pcall(cmsgpack.unpack, packed)
-        return fine and type(g) == 'table' and #g == G.OVER and g
+        return fine and type(g) == 'table' and #g == G.LOOKED_STAMP and g
     end
 
     -- A graph's row, nil where there is none.

@@ -91,14 +91,32 @@ local function end_in_graph(t, id, h, was)
     end
     if place[L.EDGES] ~= '' then graphs.todo(t, 'spread', place[L.GRAPH], id) end
     local g = graphs.of(t, h)
-    local done, dead = name_bucket(t, h, false), name_bucket(t, h, true)  -- it is filed later, by a glance at these
     if g then
         g[G.STAMP] = g[G.STAMP] + 1
         graphs.touch(t, place[L.GRAPH])
     end
-    if not g or place[L.AFTERMATH] == 1 then return file(t, id, failed and dead or done) end
+    if not g or place[L.AFTERMATH] == 1 then return file(t, id, name_bucket(t, h, failed)) end
     g[G.ENDED + h[STATE]] = g[G.ENDED + h[STATE]] + 1
-    if g[G.STATE] ~= WAITING then file(t, id, (failed or g[G.STATE] ~= SUCCEEDED) and dead or done) end
+end
+
+-- In a bucket of workflows each counts for all of its nodes.
+local function weigh(t, bucket, by)
+    if string.find(bucket, '^%-?%d+|%-?%d+|#') then t.weights[bucket] = (t.weights[bucket] or 0) + by end
+end
+
+-- A workflow that is over is kept as a unit, under its end. One that a job awaits goes with that job's record.
+function graphs.file(t, id)
+    local g, h = graphs.row(t, id), row(t, id)
+    if not g or not h or g[G.REAL] == 0 or g[G.STATE] == WAITING then return end
+    local parent = g[G.PARENT] ~= '' and row(t, g[G.PARENT])
+    if parent and parent[LINKS] and parent[LINKS][L.AWAITS] == id then return end
+    local failed = g[G.STATE] ~= SUCCEEDED
+    local bucket = failed and g[G.KEEP_FAILED] or g[G.KEEP_DONE]
+    if bucket == '' then bucket = (failed and t.settings.failed or t.settings.done) .. '#workflows' end
+    h[KEEP_DONE], h[KEEP_FAILED] = bucket, bucket
+    touch(t, id)
+    file(t, id, bucket)
+    weigh(t, bucket, g[G.NODES])
 end
 
 -- Any state to a terminal one: filed for retention, and whoever waits is told at the end of the step.
@@ -114,12 +132,17 @@ local function finish(t, id, h, state, reason, keep)
     touch(t, id)
 end
 
--- An ended job that is replayed or deleted leaves its bucket.
+-- An ended job that is replayed or deleted leaves its bucket, and so does a workflow.
 local function unfile(t, id, h)
-    if h[STATE] > RUNNING then
-        if h[KEEP_DONE] ~= '' and (h[LINKS] or h[STATE] ~= FAILED) then rem(t, 'bucket:' .. h[KEEP_DONE], id) end
-        if h[KEEP_FAILED] ~= '' and (h[LINKS] or h[STATE] == FAILED) then rem(t, 'bucket:' .. h[KEEP_FAILED], id) end
-        if h[STATE] == FAILED and not is_join(h) then index_failed(t, rem, id, h) end
+    if h[STATE] <= RUNNING then return end
+    local place, bucket = h[LINKS], h[STATE] == FAILED and h[KEEP_FAILED] or h[KEEP_DONE]
+    if h[STATE] == FAILED and not is_join(h) then index_failed(t, rem, id, h) end
+    if not place or place[L.GRAPH] == '' or place[L.AFTERMATH] == 1 then
+        rem(t, 'bucket:' .. bucket, id)
+    elseif id == place[L.GRAPH] and bucket ~= '' then
+        flush(t)
+        local g = graphs.row(t, id)
+        if call('ZREM', t.p .. 'bucket:' .. bucket, id) == 1 and g then weigh(t, bucket, -g[G.NODES]) end
     end
 end
 
@@ -289,7 +312,8 @@ local function thin(t, k)
     if #kept < left then call('HSET', t.k.live, k, #kept) end  -- a damaged record may have left unseen
 end
 
--- A graph is no more; what is left of it goes in bounded steps. `which`: 'joins', then its jobs stay as long as each is kept, or 'all'.
+-- A graph is no more; its nodes go in bounded steps. `which`: 'prune', without a word, and its callbacks stay as long as each is kept;
+-- or 'all', as if each was deleted.
 function graphs.drop(t, id, which)
     t.rank = t.rank + 1
     graphs.forget(t, id)
@@ -343,36 +367,32 @@ do
         return packed and byte(packed, -1) ~= 194
     end
 
-    -- Whether a node that a bucket let go of is still needed: its graph is under way again. With its end goes the graph.
-    local function stays(t, id)
+    -- With the end of a workflow all of it goes, and with a job the graph that it awaits.
+    local function drop_with(t, id)
         local h = row(t, id)
-        if not h or not h[LINKS] then return false end
-        local graph = h[LINKS][L.GRAPH]
-        if graph == '' then return false end
-        if graphs.is_under_way(t, graph) then return true end
-        if graph == id then graphs.drop(t, id, 'joins') end
-        return false
+        local awaited = h and h[LINKS] and h[LINKS][L.AWAITS] or ''
+        if graphs.row(t, id) then graphs.drop(t, id, 'prune') end
+        if awaited ~= '' and graphs.row(t, awaited) and not graphs.is_under_way(t, awaited) then graphs.drop(t, awaited, 'prune') end
     end
 
-    -- `pruned`: they come from a bucket, and some may have to stay. Answers how many went.
-    function erase(t, ids, pruned)
+    -- Answers how many went.
+    function erase(t, ids)
         if #ids == 0 then return 0 end
-        local chunks, gone, nodes, heads = {}, {}, {}, call_many('HMGET', t.k.heads, ids)
+        local chunks, nodes, heads = {}, {}, call_many('HMGET', t.k.heads, ids)
         for i, id in ipairs(ids) do
-            local node = is_node(t, id, heads[i])
-            if not (node and pruned and stays(t, id)) then
-                gone[#gone + 1] = id
-                if node then nodes[#nodes + 1] = id end
-                count_out(t, id, heads[i], chunks)
-                forget(t, id)
+            if is_node(t, id, heads[i]) then
+                nodes[#nodes + 1] = id
+                drop_with(t, id)
             end
+            count_out(t, id, heads[i], chunks)
+            forget(t, id)
         end
-        call_many('HDEL', t.k.jobs, gone)
-        call_many('HDEL', t.k.heads, gone)
+        call_many('HDEL', t.k.jobs, ids)
+        call_many('HDEL', t.k.heads, ids)
         call_many('HDEL', t.k.links, nodes)
-        if call('EXISTS', t.k.progress) == 1 then call_many('HDEL', t.k.progress, gone) end
-        for k, left in pairs(chunks) do count_left(t, k, call('HINCRBY', t.k.live, k, -left)) end
-        return #gone
+        if call('EXISTS', t.k.progress) == 1 then call_many('HDEL', t.k.progress, ids) end
+        for k, gone in pairs(chunks) do count_left(t, k, call('HINCRBY', t.k.live, k, -gone)) end
+        return #ids
     end
 end
 
@@ -383,56 +403,82 @@ do
         local found = limits_seen[bucket]
         if not found then
             local most, age = string.match(bucket, '^(%-?%d+)|(%-?%d+)|')
-            found = { tonumber(most or -1), tonumber(age or -1) }
+            found = { tonumber(most or -1), tonumber(age or -1), string.find(bucket, '^%-?%d+|%-?%d+|#') ~= nil }
             if limits_seen.size > 1000 then limits_seen = { size = 0 } end
             limits_seen[bucket], limits_seen.size = found, limits_seen.size + 1
         end
-        return found[1], found[2]
-    end
-
-    -- From when an ended job's age counts: a member of a graph is kept from the end of that on.
-    local function filed_at(t, h)
-        local g = h[LINKS] and h[LINKS][L.AFTERMATH] == 0 and graphs.of(t, h)
-        return g and max(g[G.FINISHED], h[FINISHED]) or h[FINISHED]
+        return found[1], found[2], found[3]
     end
 
     -- Before when nothing in a bucket can be too old: what is filed later only ends later.
     local young_until = { size = 0 }
 
-    -- Drops what is beyond a bucket's count (all of it) and past its age (up to a bound); how many.
-    function prune(t, bucket, bound)
-        local key, dropped = t.p .. 'bucket:' .. bucket, 0
-        local most, age = limits_of(bucket)
-        local size = call('ZCARD', key)
-        if size <= 4 * CHUNK then call('SADD', t.k.buckets, bucket) end  -- one that was empty is not in the set
-        if most >= 0 and size > most then
-            local popped, ids = call('ZPOPMIN', key, min(size - most, CHUNK)), {}
-            for i = 1, #popped, 2 do ids[#ids + 1] = popped[i] end
-            dropped = erase(t, ids, true)
+    -- Of a bucket of workflows: the oldest while all of them together weigh more than they may, and another is left: who waits for
+    -- the last has yet to read its value.
+    local function over_weight(t, bucket, key, most)
+        local weight, size, popped = tonumber(call('HGET', t.k.weights, bucket) or 0), call('ZCARD', key), {}
+        while weight > most and size > (most > 0 and 1 or 0) and #popped < PRUNE_STEP do
+            local id = call('ZPOPMIN', key)[1]
+            local g = graphs.row(t, id)
+            popped[#popped + 1] = id
+            weight, size = weight - (g and g[G.NODES] or 1), size - 1
         end
-        if age >= 0 and t.now >= (young_until[key] or 0) then
-            local old = {}
-            while dropped + #old < bound do
-                local id = call('ZRANGE', key, #old, #old)[1]
-                local h = id and row(t, id)
-                if not id then break end
-                local since = h and filed_at(t, h)
-                if since and since + age > t.now then
-                    if young_until.size > 1000 then young_until = { size = 0 } end
-                    young_until.size = young_until.size + (young_until[key] and 0 or 1)
-                    young_until[key] = since + age
-                    break
-                end
-                old[#old + 1] = id
-            end
-            if #old > 0 then
-                call('ZREMRANGEBYRANK', key, 0, #old - 1)
-                dropped = dropped + erase(t, old, true)
-            end
-        end
-        return dropped
+        if #popped > 0 then call('HSET', t.k.weights, bucket, format('%d', max(0, weight))) end
+        return popped
     end
 
+    -- Ids that are past their age, up to a bound. The oldest are first.
+    local function too_old(t, key, age, bound)
+        local old = {}
+        while #old < bound do
+            local id = call('ZRANGE', key, #old, #old)[1]
+            local h = id and row(t, id)
+            if not id then break end
+            if h and h[FINISHED] + age > t.now then
+                if young_until.size > 1000 then young_until = { size = 0 } end
+                young_until.size = young_until.size + (young_until[key] and 0 or 1)
+                young_until[key] = h[FINISHED] + age
+                break
+            end
+            old[#old + 1] = id
+        end
+        if #old > 0 then call('ZREMRANGEBYRANK', key, 0, #old - 1) end
+        return old
+    end
+
+    local function beyond_count(t, key, most)
+        local size, ids = call('ZCARD', key), {}
+        if most < 0 or size <= most then return ids, size end
+        local popped = call('ZPOPMIN', key, min(size - most, CHUNK))
+        for i = 1, #popped, 2 do ids[#ids + 1] = popped[i] end
+        return ids, size
+    end
+
+    -- Drops what is beyond a bucket's count (all of it) and past its age (up to a bound); how many.
+    function prune(t, bucket, bound)
+        local key = t.p .. 'bucket:' .. bucket
+        local most, age, weighs = limits_of(bucket)
+        local ids, size
+        if weighs then
+            ids, size = most >= 0 and over_weight(t, bucket, key, most) or {}, 0
+        else
+            ids, size = beyond_count(t, key, most)
+        end
+        if size <= 4 * CHUNK then call('SADD', t.k.buckets, bucket) end  -- one that was empty is not in the set
+        local dropped = erase(t, ids)
+        if age >= 0 and t.now >= (young_until[key] or 0) then
+            local old = too_old(t, key, age, bound - dropped)
+            if weighs then
+                for _, id in ipairs(old) do
+                    local g = graphs.row(t, id)
+                    call('HINCRBY', t.k.weights, bucket, format('%d', g and -g[G.NODES] or -1))
+                end
+            end
+            dropped = dropped + erase(t, old)
+        end
+        if weighs and dropped > 0 and call('EXISTS', key) == 0 then call('HDEL', t.k.weights, bucket) end
+        return dropped
+    end
 end
 
 -- ---- telling who waits
@@ -488,8 +534,14 @@ end
 local function commit(t)
     tell_ended(t)
     flush(t)
+    for bucket, by in pairs(t.weights) do
+        if call('HINCRBY', t.k.weights, bucket, format('%d', by)) <= 0 then call('HDEL', t.k.weights, bucket) end
+    end
     local left = CHUNK
     for bucket in pairs(t.touched) do left = left - prune(t, bucket, max(0, min(PRUNE_STEP, left))) end
+    if #t.todos > 0 then graphs.work(t) end  -- what was pruned with a workflow
+    graphs.wake(t)
+    tell_ended(t)
     flush(t)
     graphs.write(t)
     write_rows(t)

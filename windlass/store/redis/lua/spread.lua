@@ -12,14 +12,16 @@ do
         return (state == FAILED or (state == CANCELLED and expired)) and MET or BROKEN
     end
 
-    local function verdict(shape, broken, spare, stopped)
-        if broken <= spare then return READY end
+    local function verdict(shape, broken, spare, stopped, is_end)
+        if broken <= spare and not (is_end and stopped ~= '') then return READY end
         if stopped == 'cancel' or (stopped == 'fail' and shape == CALL) then return CANCELLED end
         return shape == CALL and SKIPPED or FAILED
     end
 
-    local function because(task, id, state)
-        return (task ~= '' and task or 'workflow') .. ' ' .. id .. ' ' .. (state == CANCELLED and 'was cancelled' or STATES[state])
+    local function because(task, id, state, expired)
+        local what = STATES[state]
+        if state == CANCELLED then what = expired and 'expired' or 'was cancelled' end
+        return (task ~= '' and task or 'workflow') .. ' ' .. id .. ' ' .. what
     end
 
     -- ---- nodes
@@ -49,10 +51,10 @@ do
     local function end_workflow(t, id, h)
         local g = graphs.row(t, id)
         if not g then return end
-        g[G.STATE], g[G.FINISHED], g[G.OVER] = h[STATE], t.now, g[G.OVER] + 1
+        g[G.STATE], g[G.FINISHED] = h[STATE], t.now
         graphs.list(t, 'working', id, false)
         news(t, 'workflow_' .. STATES[h[STATE]], '', id, g[G.NAME], '', reason_data(h[REASON]))
-        graphs.todo(t, 'file', id)
+        graphs.file(t, id)
     end
 
     -- A join ends: it is in no queue and has no event. The end of a graph ends the workflow.
@@ -115,7 +117,7 @@ do
         if g then
             reason = g[G.REASON]
         elseif blamed then
-            reason = because(blamed[TASK], culprit, blamed[STATE])
+            reason = because(blamed[TASK], culprit, blamed[STATE], blamed[REASON] == 'expired')
         else
             reason = because('job', culprit, FAILED)
         end
@@ -150,8 +152,9 @@ do
 
     -- A waiting node has no open edge left: it is released, a join ends, or it is given up.
     local function decide(t, id, h)
-        local place = h[LINKS]
-        local state = verdict(place[L.SHAPE], place[L.BROKEN], place[L.SPARE], place[L.BROKEN] > 0 and stopping_of(t, h) or '')
+        local place, is_end = h[LINKS], id == h[LINKS][L.GRAPH]
+        local stopped = (is_end or place[L.BROKEN] > 0) and stopping_of(t, h) or ''
+        local state = verdict(place[L.SHAPE], place[L.BROKEN], place[L.SPARE], stopped, is_end)
         if state ~= READY then return give_up(t, id, h, state) end
         if not is_join(h) then return release(t, id, h) end
         if place[L.SHAPE] == ONE and place[L.SOURCE] ~= '' then h[RESULT] = result_at_hand(row(t, place[L.SOURCE])) or false end

@@ -38,7 +38,7 @@ end
 
 local function new_graph(s, meta)
     return {
-        s[5], s[3], s[2], s[4], s[6], s[7], s[8], s[9], meta, 0, 0, 0, 0, WAITING, '', '', '', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+        s[5], s[3], s[2], s[4], s[6], s[7], s[8], s[9], meta, 0, 0, 0, 0, WAITING, '', '', '', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
     }
 end
 

@@ -93,6 +93,7 @@ do
         local names = {
             'jobs', 'heads', 'due', 'expiring', 'watched', 'followers', 'events', 'counts', 'live', 'chunks', 'asides', 'workers',
             'leases', 'progress', 'corrupt', 'buckets', 'failed', 'sparse', 'links', 'graphs', 'workflows', 'working', 'staging', 'todos',
+            'weights',
         }
         local seen, known = {}, 0
 
@@ -123,7 +124,7 @@ do
             last = last > 0 and last or host, shift = shift, short = short, n = n, rank = rank, seen = seen, followed = followed,
             rows = {}, dirty = {}, adds = {}, rems = {}, counts = {}, touched = {}, ended = {}, blocks = {}, told = {},
             stamped = {}, brief = {}, unheard = {},
-            graphs = {}, changed = {}, listed = {}, todos = {}, left = todos, released = {}, asked = {},
+            graphs = {}, changed = {}, listed = {}, todos = {}, left = todos, released = {}, asked = {}, weights = {},
         }
         tick(t, host, reading)
         return t

@@ -95,62 +95,26 @@ do
     -- All that failed or was cancelled runs again. What was skipped, and the joins, follow by their edges.
     function ops.retry(t, todo, left)
         if not graphs.row(t, todo[2]) then return 0 end
-        return walk(t, todo, left, function(id, h)
+        local used, again = walk(t, todo, left, function(id, h)
             if is_join(h) or h[LINKS][L.AFTERMATH] == 1 then return end
             if h[STATE] == FAILED or h[STATE] == CANCELLED then graphs.retry_one(t, id, h) end
         end)
+        if not again then graphs.todo(t, 'conclude', todo[2]) end
+        return used, again
     end
 
-    -- Of a head read up to KEEP_FAILED: task, state, both buckets. Nil where it is damaged.
-    local function glance(fine, _, _, _, task, _, _, _, state, ...)
-        if not fine then return nil end
-        return task, state, select(KEEP_DONE - STATE, ...)
+    -- Behind all that a retry has set in motion: an end that waits for no edge, since none was reopened, is decided.
+    function ops.conclude(t, todo)
+        if not graphs.is_under_way(t, todo[2]) then return 0 end
+        if graphs.has_todo(t, todo[2]) then return MANY, todo end
+        local h = node(t, todo[2])
+        if h and h[STATE] == WAITING and h[LINKS][L.OPENED] == 1 and h[LINKS][L.OPEN] == 0 then decide(t, todo[2], h) end
+        return 1
     end
 
-    -- Where a node of a graph that is over is kept, '' for nowhere: joins go with the end, and callbacks are kept for themselves.
-    -- Answers also where it may have been kept before.
-    local function bucket_for(t, id, packed, failed)
-        local task, state, done, dead
-        local h = t.rows[id]
-        if h then
-            if not h[LINKS] or h[LINKS][L.AFTERMATH] == 1 then return '' end
-            task, state, done, dead = h[TASK], h[STATE], h[KEEP_DONE], h[KEEP_FAILED]
-        elseif packed and byte(packed, -1) == 0 then
-            task, state, done, dead = glance(pcall(unpack_limit, packed, KEEP_FAILED, 3))
-        end
-        if not task or task == '' or state <= RUNNING then return '' end
-        if failed or state == FAILED then return dead, done end
-        return done, dead
-    end
-
-    -- A graph that is over is kept as its outcome says, its end last. A glance at the members is enough, and none is written.
-    function ops.file(t, todo, left)
-        local id, g = todo[2], graphs.row(t, todo[2])
-        if not g or g[G.STATE] == WAITING then return 0 end  -- gone, or under way again
-        local failed = g[G.STATE] ~= SUCCEEDED
-        local ids = call('LRANGE', t.p .. 'members:' .. id, format('%d', todo[3]), format('%d', todo[3] + left - 1))
-        for i, packed in ipairs(call_many('HMGET', t.k.heads, ids)) do
-            local bucket, other = bucket_for(t, ids[i], packed, failed)
-            if bucket ~= '' then file(t, ids[i], bucket) end
-            if bucket ~= '' and g[G.OVER] > 1 and other ~= bucket then rem(t, 'bucket:' .. other, ids[i]) end
-        end
-        todo[3] = todo[3] + #ids
-        if #ids == left then return #ids, todo end
-        local end_of = node(t, id)
-        if end_of then
-            local field = failed and KEEP_FAILED or KEEP_DONE
-            local given, other = failed and g[G.KEEP_FAILED] or g[G.KEEP_DONE], end_of[failed and KEEP_DONE or KEEP_FAILED]
-            if other ~= '' and other ~= given then rem(t, 'bucket:' .. other, id) end
-            end_of[field] = given ~= '' and given or (failed and t.settings.failed or t.settings.done) .. 'workflows'
-            file(t, id, end_of[field])
-            touch(t, id)
-        end
-        return #ids
-    end
-
-    -- Records go, whatever index they are in; who waits for them is told.
-    function graphs.delete_jobs(t, ids)
-        tell(t, ids, function(id) return '\150' .. text(id) .. '\192\192\192' .. text('deleted') .. '\195' end)
+    -- Records go, whatever index they are in; who waits for them is told, unless it is to be silent.
+    function graphs.delete_jobs(t, ids, silent)
+        tell(t, silent and {} or ids, function(id) return '\150' .. text(id) .. '\192\192\192' .. text('deleted') .. '\195' end)
         for _, id in ipairs(ids) do
             local h = row(t, id)
             if h[STATE] == WAITING and h[LINKS] and h[LINKS][L.AWAITS] ~= '' then
@@ -165,16 +129,23 @@ do
     end
 
     function ops.drop(t, todo, left)
-        local ids, gone = call('LPOP', t.p .. 'dropped:' .. format('%d', todo[3]), format('%d', left)) or {}, {}
+        local list = t.p .. 'dropped:' .. format('%d', todo[3])
+        local ids, gone, callbacks = call('LPOP', list, format('%d', left)) or {}, {}, {}
+        local silent = todo[4] == 'prune'
         load(t, ids)
         for _, id in ipairs(ids) do
             local h = row(t, id)
-            if h and h[LINKS] and h[LINKS][L.GRAPH] == todo[2] and (is_join(h) or (todo[4] == 'all' and h[STATE] ~= RUNNING)) then
-                if not is_join(h) and h[LINKS][L.OPENED] == 1 then job_news(t, 'deleted', '', id, h) end
+            local place = h and h[LINKS] and h[LINKS][L.GRAPH] == todo[2] and h[LINKS]
+            if place and silent and place[L.AFTERMATH] == 1 then
+                callbacks[#callbacks + 1] = id
+            elseif place and (silent or h[STATE] ~= RUNNING) then
+                if not silent and not is_join(h) and place[L.OPENED] == 1 then job_news(t, 'deleted', '', id, h) end
+                if h[STATE] == RUNNING then call('HDEL', t.p .. 'held:' .. h[WORKER], id) end
                 gone[#gone + 1] = id
             end
         end
-        graphs.delete_jobs(t, gone)
+        open_nodes(t, callbacks)  -- they are jobs of their own, also those whose turn had not come
+        graphs.delete_jobs(t, gone, silent)
         return #ids, #ids == left and todo or nil
     end
 
@@ -357,12 +328,13 @@ do
                 left, at = left - touched, at + taken
             else
                 at = at + 1
+                t.at = at
                 left = left - run(t, t.todos[at - 1], left)
             end
         end
         local rest = {}
         for i = at, #t.todos do rest[#rest + 1] = t.todos[i] end
-        t.todos, t.room = rest, left
+        t.todos, t.room, t.at = rest, left, nil
     end
 
     -- Workers for what was released, and for a due time that came nearer.
@@ -418,8 +390,8 @@ do
 
     -- Whether something is still to be done about a graph.
     local function has_todo(t, graph)
-        for _, todo in ipairs(t.todos) do
-            if todo[2] == graph then return true end
+        for i = t.at or 1, #t.todos do
+            if t.todos[i][2] == graph then return true end
         end
         if not t.left then return false end
         for _, packed in ipairs(call('LRANGE', t.k.todos, 0, MANY - 1)) do
