@@ -1,14 +1,16 @@
 """What becomes of a graph, told from the rules alone: a model to hold engines against.
 
 ``foretell(plan, deeds)`` answers what every node has come to after these deeds, which are what workers and people did,
-in order. It shares no code with the engines or with ``core.graph``: no counters, no todos, no steps; each deed is
-followed to its last consequence at once. Blame is told as a set, for which of two broken edges came first may be open.
+in order. It shares no code with the engines or with ``core.graph``: no counters, no records, no bounded steps; each
+deed is followed to its last consequence at once. Blame is told as a set: which of two edges broke first may be open.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Callable, Iterable
 from enum import StrEnum
+from functools import partial
 from typing import NamedTuple
 
 from windlass.core.job import State
@@ -75,11 +77,14 @@ class World:
         self.given_up: set[str] = set()
         self.stopping = ""
         self.running: frozenset[str] = frozenset()
+        self.todos: deque[Callable[[], None]] = deque()
         for node in plan.added:
             if not node.after:
                 self.decide(node)
+        self.follow()
 
     def do(self, deed: Deed) -> None:
+        """One deed, followed to its last consequence."""
         self.running = deed.running
         ends = {Kind.SUCCEED: SUCCEEDED, Kind.FAIL: FAILED, Kind.CANCEL: CANCELLED}
         if deed.kind in ends:
@@ -87,22 +92,33 @@ class World:
         elif deed.kind is Kind.STOP:
             self.stop("cancel")
         elif deed.kind is Kind.RETRY and not self.stopping:
-            self.retry(deed.id)
+            self.restart(deed.id)
         else:
             self.retry_all()
+        self.follow()
+
+    def follow(self) -> None:
+        """First come, first served: what follows from a consequence comes behind those that are there already."""
+        while self.todos:
+            self.todos.popleft()()
 
     # -- forwards
 
     def end(self, id: str, state: State) -> None:
-        """A node ends, and whatever follows from that."""
         self.state[id] = state
-        node, broke = self.nodes[id], False
+        self.todos.append(partial(self.spread, id))
+
+    def spread(self, id: str) -> None:
+        """Decide the open edges behind a node that ended."""
+        node, state, broke = self.nodes[id], self.state[id], False
+        if state not in OVER:
+            return
         for target, at, edge in self.behind(id):
             if self.edges[target.id, at] is not OPEN:
                 continue
             self.edges[target.id, at] = MET if state in MEETS[edge.on] else BROKEN
             broke = broke or self.edges[target.id, at] is BROKEN
-            settled = all(self.edges[target.id, n] is not OPEN for n in range(len(target.after)))
+            settled = OPEN not in self.into(target.id)
             if self.state[target.id] is WAITING and (settled or (edge.hasty and state is not SUCCEEDED)):
                 self.decide(target)
         fatal = broke and state is FAILED and node.shape is Shape.CALL and not node.aftermath
@@ -110,9 +126,8 @@ class World:
             self.stop("fail")
 
     def decide(self, node: Node) -> None:
-        broken = sum(self.edges[node.id, at] is BROKEN for at in range(len(node.after)))
         stopped = "" if node.aftermath else self.stopping
-        if broken > node.spare or (stopped and node.id == self.plan.id):
+        if self.is_beyond(node) or (stopped and node.id == self.plan.id):
             given_up = SKIPPED if node.shape is Shape.CALL else FAILED
             if stopped == "cancel" or (stopped and node.shape is Shape.CALL):
                 given_up = CANCELLED
@@ -127,6 +142,9 @@ class World:
 
     def stop(self, how: str) -> None:
         self.stopping = how
+        self.todos.append(self.cancel_all)
+
+    def cancel_all(self) -> None:
         for node in self.plan.added:
             doomed = self.state[node.id] in (WAITING, READY) and node.id not in self.running
             if doomed and node.shape is Shape.CALL and not node.aftermath:
@@ -134,39 +152,46 @@ class World:
 
     # -- backwards
 
-    def retry(self, id: str) -> None:
+    def restart(self, id: str) -> None:
         self.state[id] = WAITING if OPEN in self.into(id) else READY
         self.given_up.discard(id)
-        self.reopen(id)
+        self.todos.append(partial(self.reopen, id))
 
     def reopen(self, id: str) -> None:
-        """What broke because of this node's end is open again, and so on."""
+        """What broke because of this node's end is open again, and so is what it met if nothing came of that yet."""
         for target, at, _ in self.behind(id):
-            if self.edges[target.id, at] is not BROKEN:
-                continue
-            self.edges[target.id, at] = OPEN
-            state, join = self.state[target.id], target.shape is not Shape.CALL
-            if state is SKIPPED or (join and state in (FAILED, CANCELLED)):
-                self.state[target.id] = WAITING
-                self.given_up.discard(target.id)
-                self.reopen(target.id)
+            edge, state = self.edges[target.id, at], self.state[target.id]
+            if edge is BROKEN or (edge is MET and state is WAITING):
+                self.edges[target.id, at] = OPEN
+                if state is SKIPPED or (target.shape is not Shape.CALL and state in (FAILED, CANCELLED)):
+                    self.wait_again(target.id)
+
+    def wait_again(self, id: str) -> None:
+        self.state[id] = WAITING
+        self.given_up.discard(id)
+        self.todos.append(partial(self.reopen, id))
 
     def retry_all(self) -> None:
-        """Everything that failed or was cancelled, and the end; then whatever no edge holds any more is decided."""
+        """Everything that failed or was cancelled, in order. The end waits at once, and is decided if nothing holds it."""
         self.stopping = ""
-        again = [node for node in self.plan.added if self.is_retried(node)]
-        for node in again:
-            self.state[node.id] = WAITING
         end = self.nodes[self.plan.id]
-        if self.state[end.id] in (FAILED, CANCELLED):
-            again.append(end)
-            self.state[end.id] = WAITING
-        for node in again:
-            self.given_up.discard(node.id)
-            self.reopen(node.id)
-        for node in again:
-            if self.state[node.id] is WAITING and OPEN not in self.into(node.id):
-                self.decide(node)
+        if self.state[end.id] in OVER:
+            self.wait_again(end.id)
+        for node in self.plan.added:
+            if not self.is_retried(node):
+                continue
+            if OPEN not in self.into(node.id) and self.is_beyond(node):
+                self.given_up.add(node.id)
+                self.state[node.id] = SKIPPED  # it comes back when one of those before it does
+            else:
+                self.restart(node.id)
+        self.follow()
+        if self.state[end.id] is WAITING and OPEN not in self.into(end.id):
+            self.decide(end)
+
+    def is_beyond(self, node: Node) -> bool:
+        """More of its edges are broken than it can spare."""
+        return self.into(node.id).count(BROKEN) > node.spare
 
     def is_retried(self, node: Node) -> bool:
         return node.shape is Shape.CALL and not node.aftermath and self.state[node.id] in (FAILED, CANCELLED)
