@@ -172,7 +172,7 @@ class World:
         self.todos.append(partial(self.reopen, id))
 
     def retry_all(self) -> None:
-        """Everything that failed or was cancelled, in order. The end waits at once; if nothing holds it, it is decided."""
+        """Whatever failed or was cancelled, in order. The end waits at once, and is decided if nothing holds it."""
         self.stopping = ""
         end = self.nodes[self.plan.id]
         if self.state[end.id] in OVER:
