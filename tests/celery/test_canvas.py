@@ -461,6 +461,23 @@ def test_map_starmap_and_chunks(anywhere: Tasks) -> None:
     assert get((chunked.group() | t.identity.s())()) == [[0, 2, 4, 6], [8, 10, 12, 14], [16, 18]]
 
 
+def test_values_pass_on_from_tasks_that_keep_none(app: Any) -> None:
+    from tests.celery.kit import declare, working
+
+    t = declare(app)
+
+    @app.task(ignore_result=True)
+    def quiet(x):  # type: ignore[no-untyped-def]
+        return x + 1
+
+    with working(app):
+        assert get(chain(quiet.s(1), quiet.s(), t.identity.s())()) == 3
+        assert get(chord([quiet.s(1), quiet.s(2)])(t.identity.s())) == [2, 3]
+        quiet.apply_async((5,), link=t.note.s())
+        soon(lambda: t.seen == [6])
+        assert get(chain(t.identity.s(1), quiet.s())()) is None
+
+
 # -- signatures as values
 
 

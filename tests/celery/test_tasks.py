@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -573,6 +574,35 @@ def test_rejecting(app: Celery) -> None:
         soon(result.ready)
         assert result.state == "FAILURE"
         assert result.handle.info().reason == "not now"
+
+
+# -- modules of tasks
+
+
+def test_modules_of_tasks_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for package in ("found_one", "found_two", "found_none"):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").write_text("")
+        if package != "found_none":
+            text = f"from windlass.celery import shared_task\n@shared_task\ndef work():\n    return '{package}'\n"
+            (tmp_path / package / "tasks.py").write_text(text)
+    (tmp_path / "found_included.py").write_text(
+        "from windlass.celery import shared_task\n@shared_task\ndef work():\n    return 'included'\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    app = Celery("tests", broker="memory://", include=["found_included"])
+    app.autodiscover_tasks(["found_one", "found_none"])
+    app.autodiscover_tasks(lambda: ["found_two"])
+    assert app.windlass.include == ["found_included", "found_one.tasks", "found_two.tasks"]
+    with working(app):
+        names = ("found_one.tasks.work", "found_two.tasks.work", "found_included.work")
+        assert [get(app.send_task(name)) for name in names] == ["found_one", "found_two", "included"]
+
+
+async def test_a_result_can_be_awaited(app: Celery) -> None:
+    work = app.task(name="work")(lambda x: x)
+    async with app.windlass.worker(queues=["celery"]):
+        assert await work.delay(5).handle == 5
 
 
 # -- limits and revoking

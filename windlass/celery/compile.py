@@ -41,7 +41,8 @@ _CALL = ("countdown", "eta", "expires", "queue", "priority", "time_limit", "soft
 class Place(NamedTuple):
     """Where a signature stands: what it is given, and what surrounds it.
 
-    ``chord``: it is a chord's body. ``bare``: whoever asks for it sees to its error callbacks. ``after``: what follows.
+    ``chord``: it is a chord's body. ``bare``: whoever asks for it sees to its error callbacks. ``fed``: it is given a
+    value. ``used``: its value is given to something, so it is kept whatever the task says. ``after``: what follows.
     """
 
     parent: str | None = None
@@ -51,6 +52,7 @@ class Place(NamedTuple):
     chord: bool = False
     bare: bool = False
     fed: bool = False
+    used: bool = False
     errback: bool = False
     after: tuple[ResultBase, ...] = ()
 
@@ -194,7 +196,7 @@ def work_of(app: Celery, sig: Signature, *, parent: str | None = None, root: str
     """A signature as a work, to take a running task's place."""
     made = sig.group() if isinstance(sig, chunks) else sig.clone()
     freeze(app, made)
-    return work(app, made, Place(parent=parent, root=root))
+    return work(app, made, Place(parent=parent, root=root, used=True))
 
 
 def work(app: Celery, sig: Signature, place: Place) -> Work[Any]:
@@ -215,7 +217,8 @@ def _chain(app: Celery, sig: chain, place: Place) -> Work[Any]:
         here = place._replace(
             root=root, parent=last_id(results[number - 1]) if number else place.parent, fed=place.fed or number > 0,
             chord=follows_group or (place.chord and not number), bare=follows_group and not isinstance(step, group),
-            errback=place.errback and not number, after=_next(step, results[number + 1 :]) or place.after,
+            used=place.used or number < len(steps) - 1, errback=place.errback and not number,
+            after=_next(step, results[number + 1 :]) or place.after,
         )  # fmt: skip
         made = work(app, step, here)
         if here.bare:
@@ -235,7 +238,7 @@ def _next(step: Signature, results: Sequence[ResultBase]) -> tuple[ResultBase, .
 
 def _chord(app: Celery, sig: chord, place: Place) -> Work[Any]:
     header, body = freeze(app, sig.header), freeze(app, sig.body)
-    first = _group(app, sig.header, place._replace(after=_next(sig.header, [body]), chord=False, bare=False))
+    first = _group(app, sig.header, place._replace(after=_next(sig.header, [body]), chord=False, bare=False, used=True))
     behind = place._replace(chord=True, bare=True, fed=True, errback=False, parent=last_id(header) or place.parent)
     made: Work[Any] = windlass.chord(first, work(app, sig.body, behind))
     return _errbacks(app, sig.body, made, place)
@@ -259,6 +262,8 @@ def _call(app: Celery, sig: Signature, place: Place) -> Work[Any]:
         extra.errback = wanted(app, sig)
         args = [None] * (extra.errback - 1) + args
     made = _made(app, sig, args, kwargs, extra, fed=place.fed)
+    if place.used or links:
+        made = made.set(result=True)
     for link, _ in links:
         made = made.then(work(app, link, _behind(sig, place)))
     return made if place.bare else _errbacks(app, sig, made, place)

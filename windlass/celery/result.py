@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -272,10 +271,11 @@ class AsyncResult(ResultBase):
     wait = get
 
     def _wait(self, timeout: float | None) -> None:
-        if asyncio._get_running_loop() is not None:
-            raise RuntimeError("result.get() would block the running event loop; await result.handle there")
+        """Blocks, also where an event loop runs, as in Celery; ``await result.handle`` does not."""
+        app = self.app.windlass
         try:
-            self._value.append(unpack(self.handle.get(None if timeout is None else max(0.0, timeout))))
+            value = app.sync.run(app.job(self.id).result(None if timeout is None else max(0.0, timeout)))
+            self._value.append(unpack(value))
         except ResultTimeout:
             raise TimeoutError("The operation timed out.") from None
         except JobLost:

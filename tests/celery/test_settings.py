@@ -1,0 +1,214 @@
+"""Settings, stores and schedules: honoured, always so, refused with the reason, or a slip with a suggestion."""
+
+from __future__ import annotations
+
+import sys
+from datetime import timedelta
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from windlass.celery import Celery
+from windlass.celery.conf import ALWAYS, HONOURED, REFUSED
+from windlass.celery.exceptions import ImproperlyConfigured
+from windlass.celery.schedules import crontab, crontab_parser, maybe_schedule, schedule
+
+
+def test_settings_by_attribute_by_key_and_by_update() -> None:
+    app = Celery("tests", broker="memory://", backend="rpc://", task_time_limit=5)
+    app.conf.task_serializer = "json"
+    app.conf["timezone"] = "Europe/Moscow"
+    app.conf.update(task_soft_time_limit=3, accept_content=["json"], result_expires=timedelta(hours=2), enable_utc=True)
+    app.conf.update({"task_track_started": True, "worker_prefetch_multiplier": 1})
+    assert (app.conf.task_time_limit, app.conf["task_soft_time_limit"], app.conf.get("result_expires")) == (5, 3, 7200)
+    assert app.conf.worker_max_tasks_per_child is None
+    assert "task_time_limit" in app.conf
+    assert app.windlass.tz.key == "Europe/Moscow"
+    assert app.windlass.settings.keep.age == 7200
+    app.task(name="t")(lambda: 1)
+    assert app.windlass.tasks["t"].layer["timeout"] == 5_000
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("task_serialiser", "json", "did you mean 'task_serializer'"),
+        ("task_time_limits", 3, "did you mean 'task_time_limit'"),
+        ("CELERY_RESULT_BACKEND", "redis://", "old name of result_backend"),
+        ("task_serializer", "pickle", "JSON and nothing else, because unpickling"),
+        ("accept_content", ["json", "pickle"], "JSON"),
+        ("result_serializer", "yaml", "JSON"),
+        ("task_annotations", {}, "give the options to the task itself"),
+        ("mongodb_backend_settings", {}, "results are kept in the store itself"),
+        ("task_default_rate_limit", "1/s", "rate limits do not exist yet"),
+        ("timezone", "Mars/Olympus", "no time zone"),
+        ("task_always_eager", "yes", "True or False"),
+        ("task_time_limit", -1, "seconds"),
+        ("worker_pool", "swimming", "prefork"),
+        ("broker_transport_options", {"global_keyprefix": "x"}, "no counterpart"),
+        ("task_routes", {"a.*": {"queu": "x"}}, "did you mean 'queue'"),
+        ("task_routes", {"a.*": {"routing_key": "x"}}, "name the queue"),
+        ("beat_schedule", {"x": {"task": "t"}}, "needs 'task'"),
+        ("beat_schedule", {"x": {"task": "t", "schedule": 1, "arg": ()}}, "did you mean 'args'"),
+        ("beat_schedule", {"x": {"task": "t", "schedule": "often"}}, "seconds or a timedelta"),
+    ],
+)
+def test_settings_that_are_refused(name: str, value: Any, message: str) -> None:
+    app = Celery("tests", broker="memory://")
+    with pytest.raises(ImproperlyConfigured, match=message):
+        app.conf[name] = value
+
+
+def test_every_setting_has_one_answer() -> None:
+    assert not HONOURED.keys() & ALWAYS.keys()
+    assert not (HONOURED.keys() | ALWAYS.keys()) & REFUSED.keys()
+    for name, (default, parse) in HONOURED.items():
+        parse(default, name)
+    app = Celery("tests", broker="memory://")
+    for name in ALWAYS:
+        app.conf[name] = True
+    assert app.conf.broker_pool_limit is True
+    with pytest.raises(AttributeError, match="no setting"):
+        _ = app.conf.nothing_like_it
+
+
+def test_settings_come_too_late_once_the_app_is_used() -> None:
+    app = Celery("tests", broker="memory://")
+    _ = app.windlass
+    app.conf.task_always_eager = True
+    app.conf.task_time_limit = None
+    with pytest.raises(ImproperlyConfigured, match="after the app was first used"):
+        app.conf.task_time_limit = 10
+
+
+def test_settings_of_an_object(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    class Config:
+        task_default_queue = "mine"
+        broker_url = "memory://"
+        helper = print
+
+    app = Celery("tests")
+    app.config_from_object(Config)
+    assert (app.conf.task_default_queue, app.worker_queues()) == ("mine", ["mine"])
+    django = ModuleType("fake_settings")
+    django.__dict__.update(CELERY_TASK_TIME_LIMIT=30, CELERY_BROKER_URL="memory://", DEBUG=True, INSTALLED_APPS=[])
+    monkeypatch.setitem(sys.modules, "fake_settings", django)
+    app = Celery("tests")
+    app.config_from_object("fake_settings", namespace="CELERY")
+    app.conf.task_soft_time_limit = 20
+    assert (app.conf.task_time_limit, app.conf.task_soft_time_limit) == (30, 20)
+    assert app.windlass.url.startswith("memory://")
+    (tmp_path / "celery_settings_module.py").write_text("task_always_eager = True\ntask_typo_limit = 3\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    app = Celery("tests")
+    app.config_from_object("celery_settings_module")
+    with pytest.raises(ImproperlyConfigured, match="task_typo_limit"):
+        _ = app.conf.task_always_eager
+
+
+@pytest.mark.parametrize(
+    ("broker", "message"),
+    [
+        ("amqp://guest@localhost//", "keeps its jobs in a store"),
+        ("pyamqp://", "keeps its jobs in a store"),
+        ("sqs://", "keeps its jobs in a store"),
+        ("sentinel://localhost:26379", r"redis\+sentinel://"),
+        ("redis://a;redis://b", "one URL"),
+        (["redis://a"], "one URL"),
+    ],
+)
+def test_brokers_that_are_refused(broker: Any, message: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match=message):
+        Celery("tests", broker=broker)
+
+
+def test_stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Celery("shop", broker="redis://localhost:6379/3").windlass.url == "redis://localhost:6379/3"
+    assert Celery("shop", broker="redis://localhost/0", backend="redis://localhost/1").windlass.name == "shop"
+    with pytest.raises(ImproperlyConfigured, match="results are kept in the store"):
+        Celery("shop", broker="redis://", backend="django-db")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("WINDLASS_URL", raising=False)
+    assert Celery().windlass.url == "sqlite:///celery.windlass.db"
+    assert Celery("my shop").windlass.name == "my-shop"
+    monkeypatch.setenv("WINDLASS_URL", "memory://x")
+    assert Celery("shop").windlass.url == "memory://x"
+
+
+# -- schedules
+
+
+@pytest.mark.parametrize(
+    ("size", "low", "spec", "expected"),
+    [
+        (60, 0, "*", set(range(60))),
+        (60, 0, "*/15", {0, 15, 30, 45}),
+        (60, 0, "1,13,30-33,50-59/3", {1, 13, 30, 31, 32, 33, 50, 53, 56, 59}),
+        (24, 0, "0,8-17/2", {0, 8, 10, 12, 14, 16}),
+        (7, 0, "mon-fri", {1, 2, 3, 4, 5}),
+        (7, 0, "fri-mon", {5, 6, 0, 1}),
+        (7, 0, "sunday", {0}),
+        (12, 1, "*/3", {1, 4, 7, 10}),
+        (12, 1, "jan,dec", {1, 12}),
+        (31, 1, "2-30/7", {2, 9, 16, 23, 30}),
+    ],
+)
+def test_fields_of_a_crontab(size: int, low: int, spec: str, expected: set[int]) -> None:
+    assert crontab_parser(size, low).parse(spec) == expected
+
+
+@pytest.mark.parametrize("spec", ["", "60", "a", "5-", "*/0", "*/x", "1,,2", "5/2", "-1", "1-70", "*-5"])
+def test_fields_that_cannot_be_read(spec: str) -> None:
+    with pytest.raises(ValueError, match="crontab field"):
+        crontab(minute=spec)
+
+
+def test_crontabs() -> None:
+    every = crontab()
+    assert (len(every.minute), len(every.hour), every.expression) == (60, 24, "* * * * *")
+    work = crontab(minute=0, hour="8-17", day_of_week="mon-fri")
+    assert work == crontab(minute="0", hour=range(8, 18), day_of_week=[1, 2, 3, 4, 5])
+    assert work.expression == "0 8-17 * * mon-fri"
+    assert crontab.from_string("0 8-17 * * mon-fri") == work
+    assert {work, crontab.from_string("0 8-17 * * 1-5")} == {work}
+    assert repr(crontab(0, 5)) == "<crontab: 0 5 * * * (m/h/dM/MY/d)>"
+    for wrong in ({"hour": 24}, {"day_of_month": 0}, {"month_of_year": {13}}, {"minute": []}):
+        with pytest.raises(ValueError, match="crontab field"):
+            crontab(**wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="has a day"):
+        crontab(day_of_month=31, month_of_year="feb,apr")
+    with pytest.raises(TypeError, match="crontab field"):
+        crontab(minute=1.5)  # type: ignore[arg-type]
+
+
+def test_intervals() -> None:
+    assert schedule(10).seconds == 10
+    assert schedule(timedelta(minutes=1)) == schedule(60) == timedelta(minutes=1)
+    assert maybe_schedule(crontab()) == crontab()
+    assert maybe_schedule(2.5).seconds == 2.5  # type: ignore[union-attr]
+    for wrong in (0, -1):
+        with pytest.raises(ValueError, match="above 0"):
+            schedule(wrong)
+    with pytest.raises(TypeError, match="seconds or a timedelta"):
+        schedule("10")  # type: ignore[arg-type]
+
+
+def test_entries_of_a_beat_schedule() -> None:
+    app = Celery("tests", broker="memory://")
+    task = app.task(name="t")(lambda x: x)
+    app.conf.beat_schedule = {"often": {"task": "t", "schedule": 10.0, "args": (1,), "options": {"queue": "q"}}}
+    app.conf.beat_schedule["nightly"] = {"task": "t", "schedule": crontab(hour=3, minute=0)}
+
+    @app.on_after_configure.connect
+    def set_up(sender: Celery, **kwargs: Any) -> None:
+        sender.add_periodic_task(crontab(minute=5), task.s(7), name="hourly")
+
+    _ = app.windlass
+    assert {name: repr(entry["schedule"]) for name, entry in app.conf.beat_schedule.items()} == {
+        "often": "<freq: 10 seconds>",
+        "nightly": "<crontab: 0 3 * * * (m/h/dM/MY/d)>",
+        "hourly": "<crontab: 5 * * * * (m/h/dM/MY/d)>",
+    }
+    assert app.conf.beat_schedule["hourly"]["args"] == (7,)
