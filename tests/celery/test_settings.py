@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from windlass.celery import Celery
+from windlass.celery import Celery, signals
 from windlass.celery.conf import ALWAYS, HONOURED, REFUSED
 from windlass.celery.exceptions import ImproperlyConfigured
 from windlass.celery.schedules import crontab, crontab_parser, maybe_schedule, schedule
@@ -212,3 +212,10 @@ def test_entries_of_a_beat_schedule() -> None:
         "hourly": "<crontab: 5 * * * * (m/h/dM/MY/d)>",
     }
     assert app.conf.beat_schedule["hourly"]["args"] == (7,)
+
+
+def test_the_page_names_every_setting_and_signal() -> None:
+    page = (Path(__file__).parents[2] / "docs/how-to/coming-from-celery.md").read_text(encoding="utf-8")
+    assert [name for name in HONOURED if f"`{name}`" not in page] == []
+    sent = [name for name, value in vars(signals).items() if isinstance(value, signals.Signal)]
+    assert [name for name in sent if f"`{name}`" not in page] == []

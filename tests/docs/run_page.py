@@ -152,7 +152,7 @@ class Page:
             command, expected = line[2:].strip(), []
 
     def _command(self, command: str, expected: list[str]) -> None:
-        if command.startswith("windlass worker"):
+        if command.startswith("windlass worker") or (command.startswith("windlass celery") and " worker" in command):
             self._start_worker(command)
             return
         answer = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, timeout=COMMAND_SECONDS,
