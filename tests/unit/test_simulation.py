@@ -213,7 +213,7 @@ def no_edge_states(patch: pytest.MonkeyPatch) -> None:
 
 def no_reopening(patch: pytest.MonkeyPatch) -> None:
     """What was given up stays so when its culprit is retried."""
-    patch.setattr(spreading, "unmeet", lambda step, source, out: None)
+    patch.setattr(spreading, "unmeet", lambda step, source, out, edge: None)
 
 
 BREAKS: list[Break] = [

@@ -295,7 +295,7 @@ class Store(Protocol):
     async def insert_graph(self, graph: NewGraph, first: int, nodes: Sequence[NewJob], commit: bool) -> GraphAnswer:
         """Stage a part of a graph, the nodes from number ``first`` on; ``commit`` makes all of it real.
 
-        Nothing of a staged graph can be seen, and it vanishes when it is not committed in time. At most MAX_BATCH nodes.
+        Nothing of a staged graph can be seen, and it vanishes if it is not committed in time. At most MAX_BATCH nodes.
         """
 
     async def beat(self, presence: Presence, acked_seq: int, held: Sequence[str]) -> BeatReply:
