@@ -134,6 +134,21 @@ async def test_todos_survive_whoever_put_them_up(tmp_path: Path) -> None:
         assert (await bench.graph()).state is State.SUCCEEDED
 
 
+async def test_many_ends_that_nothing_leads_to_again_do_not_wait_for_each_other(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(todos, "WORK", 4)
+    ids = [f"g{n}" for n in range(12)]
+    for id in ids:
+        await bench.submit(Plan(id).job(f"{id}.a").end(failure(f"{id}.a")))
+    worker = await bench.worker()
+    await bench.play(worker)
+    assert await bench.states(*ids) == ["failed"] * 12
+    assert (await bench.change(Action.RETRY, *ids)).changed == ids
+    await bench.drain()
+    assert await bench.states(*ids) == ["failed"] * 12
+
+
 # -- what is left behind
 
 

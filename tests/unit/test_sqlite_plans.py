@@ -20,12 +20,13 @@ from windlass.store.sqlite import (
     retention,
     settle,
     staging,
+    todos,
     units,
     watches,
 )
 from windlass.store.sqlite.connection import read_sql
 
-OF_GRAPHS = (audits, jobs, lookups, membership, nodes, opening, retention, settle, staging, units, watches)
+OF_GRAPHS = (audits, jobs, lookups, membership, nodes, opening, retention, settle, staging, todos, units, watches)
 TABLES = "jobs|j|logs|watches|nodes|graphs|links|l|parts|p|todos|s|t"
 
 

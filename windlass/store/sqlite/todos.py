@@ -32,7 +32,8 @@ class Op(IntEnum):
     REPAIR = 8
 
 
-BEFORE_DECIDING = (Op.REOPEN, Op.RETRY, Op.OPEN)
+BEFORE_DECIDING = (Op.OPEN, Op.REOPEN, Op.RETRY)
+KEPT_BEFORE = "SELECT n FROM todos WHERE graph = ? AND op IN (?, ?, ?)"
 
 
 class Todo(NamedTuple):
@@ -69,8 +70,6 @@ class Step:
         self.tx, self.web, self.left = tx, Web(tx), WORK
         self._queue: deque[Todo] = deque()
         self._done: list[int] = []
-        self._more = False
-        """There may be todos that are not in the queue."""
 
     def put(self, op: Op, graph: int, node: int = 0, cursor: int = 0) -> None:
         self._queue.append(Todo(op, graph, node, cursor or graph))
@@ -80,9 +79,7 @@ class Step:
         tx = self.tx
         if tx.todos:
             sql = "SELECT op, graph, node, cursor, n FROM todos ORDER BY n LIMIT ?"
-            kept = tx.all(sql, (WORK,))
-            self._more = len(kept) == WORK
-            self._queue.extendleft(Todo(*row) for row in reversed(kept))
+            self._queue.extendleft(Todo(*row) for row in reversed(tx.all(sql, (WORK,))))
         self._take_ended()
         self._gather()
         while self._queue and self.left > 0:
@@ -141,7 +138,9 @@ class Step:
         """The end of a retried graph waits again. When all that could be opened again is, and nothing of that leads to
         it, it is what it was."""
         self.left -= 1
-        if self._more or any(other.graph == todo.graph and other.op in BEFORE_DECIDING for other in self._queue):
+        before = [other.n for other in self._queue if other.graph == todo.graph and other.op in BEFORE_DECIDING]
+        kept = {n for (n,) in self.tx.all(KEPT_BEFORE, (todo.graph, *BEFORE_DECIDING))}
+        if before or kept.difference(self._done):
             self._queue.append(todo._replace(n=0))
             return
         for node in self.web.numbered([todo.node]):
