@@ -271,6 +271,31 @@ class FailFastRules:
         assert reply.claims == []
         assert await bench.states("a", "b", "c", "g") == ["failed", "cancelled", "cancelled", "failed"]
 
+    @pytest.mark.parametrize("order", ["a c x", "x a c", "a x c"])
+    async def test_a_failure_and_a_success_in_one_exchange(self, bench: Bench, order: str) -> None:
+        """What the success has released, or set out to, the failure stops; it ends once."""
+        plan = Plan(fail_fast=True).job("a").job("c").job("x").job("b", "a").job("d", "c").job("other")
+        await bench.submit(plan.end("b", "d", "x", "other", shape=Shape.MANY))
+        worker = await bench.worker()
+        claims = {claim.id: claim for claim in await worker.claim(3)}
+        moves = [move(claims[id], DEAD if id == "x" else DONE) for id in order.split()]
+        assert (await worker.exchange(moves, want=5)).claims == []
+        await bench.drain()
+        assert await bench.states(*"acxbd", "other", "g") == [
+            "succeeded", "succeeded", "failed", "cancelled", "cancelled", "cancelled", "failed",
+        ]  # fmt: skip
+        assert [(await bench.kinds(id)).count("cancelled") for id in ("b", "d", "other")] == [1, 1, 1]
+        info = await bench.graph()
+        ended = {"succeeded": 2, "failed": 1, "cancelled": 3}
+        assert {state: n for state, n in info.counts.items() if n} == await bench.counts() == ended
+
+    async def test_a_failure_that_leaves_nothing_to_stop_stops_as_well(self, bench: Bench) -> None:
+        await bench.submit(chain("a", fail_fast=True))
+        worker = await bench.worker()
+        await worker.settle(await worker.take("a"), DEAD)
+        info = await bench.graph()
+        assert (info.state, info.stopping) == (State.FAILED, "fail")
+
     async def test_a_crash_counts_as_a_failure(self, bench: Bench) -> None:
         plan = Plan(fail_fast=True).job("a", max_crashes=1).job("b").end("a", "b", shape=Shape.MANY)
         await bench.submit(plan)
