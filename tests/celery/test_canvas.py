@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -143,11 +144,42 @@ def test_an_empty_group(tasks: Tasks) -> None:
     assert (get(result), result.ready(), result.successful(), list(result)) == ([], True, True, [])
 
 
-def test_nested_groups_give_nested_lists(tasks: Tasks) -> None:
+def test_groups_in_groups_are_taken_apart(tasks: Tasks) -> None:
     t = tasks
     c = group(t.add.si(1, 10), group(t.add.si(1, 100), group(t.add.si(1, 1000), t.add.si(1, 2000))))
-    assert get(c()) == [11, [101, [1001, 2001]]]
+    assert get(c()) == [11, 101, 1001, 2001]
     assert get(group(group(t.identity.s(42), t.identity.s(42)))()) == [42, 42]
+    header = [t.identity.s(1), group(t.identity.s(2), t.identity.s(3)), t.identity.s(4)]
+    assert get(chord(header)(t.identity.s())) == [1, 2, 3, 4]
+    assert get(group(t.identity.s(1) | group(t.add.s(1), t.add.s(2)), t.identity.s(9))()) == [[2, 3], 9]
+    assert get(group((chord((t.identity.si(42),), t.identity.s()),))()) == [[42]]
+
+
+def test_what_is_made_of_nothing(tasks: Tasks) -> None:
+    t = tasks
+    assert chain()() is None
+    assert chain([]).delay() is None
+    assert get(group(t.identity.s(1), chain())()) == [1]
+    result = group([])()
+    result.save()
+    again = GroupResult.restore(result.id, app=t.app)
+    assert again is not None
+    assert again.results == []
+
+
+def test_a_group_takes_no_callback(tasks: Tasks) -> None:
+    with pytest.raises(TypeError, match="use a chord"):
+        group(tasks.add.s(1, 1)).apply_async(link=tasks.note.s())
+    tasked = group(tasks.add.s(1, 1), tasks.add.s(2, 2))
+    tasked.link(tasks.note.s("all"))
+    assert get(tasked()) == [2, 4]
+    soon(lambda: tasks.seen)
+    assert tasks.seen == ["all"], "once, when all of them succeeded"
+
+
+def test_countdowns_of_a_group(tasks: Tasks) -> None:
+    skewed = group(tasks.identity.s(i) for i in range(4)).skew(start=1, stop=3)
+    assert [task.options["countdown"] for task in skewed.tasks] == [1, 2, 3, 3]
 
 
 def test_chains_in_groups(tasks: Tasks) -> None:
@@ -270,6 +302,7 @@ def test_a_failed_header(anywhere: Tasks) -> None:
     result = chord([t.add.s(1, 1), t.fail.s(3), t.add.s(2, 2)])(t.total.s())
     with pytest.raises(ChordError, match=r"Dependency .* raised ValueError") as caught:
         get(result)
+    assert isinstance(caught.value, ValueError), "Celery raises now the one and now the other"
     assert isinstance(caught.value.__cause__, ValueError)
     assert result.state == "FAILURE"
     soon(result.parent.ready)
@@ -349,14 +382,46 @@ def test_error_callbacks_of_a_chord_run_once(tasks: Tasks) -> None:
     with pytest.raises(ChordError):
         get(result)
     soon(lambda: t.seen)
-    assert len(t.seen) == 1
-    assert t.seen[0][1] in result.parent.results
+    assert t.seen == [("errback", result.id)], "it hears of the body, whose error names the task that failed"
+    assert re.search(r"Dependency (\S+) raised", str(result.result))[1] in result.parent.results  # type: ignore[index]
     t.seen.clear()
     result = (group(t.fail.s(1), t.fail.s(2)) | t.total.s()).apply_async(link_error=t.errback.s())
     soon(lambda: t.seen)
     with pytest.raises(ChordError):
         get(result)
     assert len(t.seen) == 1
+
+
+@pytest.mark.parametrize("where", ["header", "body"])
+@pytest.mark.parametrize("kind", ["task", "chain", "chain's end", "group", "chord", "replaced"])
+def test_errors_anywhere_in_a_chord(tasks: Tasks, where: str, kind: str) -> None:
+    """Whatever part of a chord fails: the result has the error, and the chord's error callbacks run once."""
+    t = tasks
+    bad = {
+        "task": t.fail.si(),
+        "chain": chain(t.identity.si(42), t.fail.si(), t.identity.si(42)),
+        "chain's end": chain(t.identity.si(42), t.fail.si()),
+        "group": group(t.identity.si(42), t.fail.si()),
+        "chord": chord((t.fail.si(), t.identity.si(42)), t.identity.si(42)),
+        "replaced": t.replaced_by_failure.si(),
+    }[kind]
+    c = chord((bad,), t.identity.s()) if where == "header" else chord((t.identity.si(42),), bad)
+    c.link_error(t.errback.s())
+    c.link_error(t.note.si("immutable"))
+    result = c.delay()
+    with pytest.raises(ValueError, match="failed with"):
+        get(result)
+    each = 1 if kind != "group" or where == "header" else len([s for s in bad.tasks if s.task == "fail"])
+    soon(lambda: len(t.seen) == 2 * each)
+    assert t.seen.count("immutable") == each
+
+
+def test_an_error_before_a_group(tasks: Tasks) -> None:
+    t = tasks
+    with pytest.raises(ValueError, match="failed"):
+        get((t.add.s(1, 1) | t.fail.s() | group(t.add.s(1), t.add.s(1)))())
+    with pytest.raises(ValueError, match="failed"):
+        get((t.add.s(1, 1) | t.add.s(1) | group(t.add.s(1), t.fail.s()))())
 
 
 def test_error_callbacks_of_a_group_run_for_each_failure(tasks: Tasks) -> None:
@@ -428,6 +493,43 @@ def test_a_replaced_task_keeps_its_callbacks(tasks: Tasks) -> None:
     with pytest.raises(ValueError, match="7"):
         get(result)
     soon(lambda: t.seen)
+
+
+def test_replaced_by_a_chain_with_callbacks(app: Any) -> None:
+    from tests.celery.kit import declare, working
+
+    t = declare(app)
+
+    @app.task(bind=True)
+    def with_callback(self, x):  # type: ignore[no-untyped-def]
+        c = chain(t.identity.s(x), t.identity.s())
+        c.link(t.note.si("inner"))
+        return self.replace(c)
+
+    @app.task(bind=True)
+    def with_errback(self, x):  # type: ignore[no-untyped-def]
+        c = chain(t.identity.s(x), t.fail.s())
+        c.link_error(t.note.si("inner error"))
+        return self.replace(c)
+
+    with working(app):
+        c = chain(t.identity.s("Hello "), with_callback.s(), t.add.s("world"))
+        c.link(t.note.s())
+        assert get(c()) == "Hello world"
+        soon(lambda: set(t.seen) == {"inner", "Hello world"})
+        t.seen.clear()
+        c = chain(t.identity.s("Hello "), with_errback.s(), t.add.s("never"))
+        c.link_error(t.note.si("outer error"))
+        with pytest.raises(ValueError, match="failed"):
+            get(c())
+        soon(lambda: sorted(t.seen) == ["inner error", "outer error"])
+
+
+def test_replaced_tasks_in_nested_chords(tasks: Tasks) -> None:
+    t = tasks
+    first = chord([t.add.s(1, 2), t.replaced_by_add.s(3, 4)], t.add_to_all.s(5)) | t.total.s()
+    second = chord([t.replaced_by_add.s(6, 7), t.add.s(0, 0)], t.add_to_all.s(8)) | t.total.s()
+    assert get(chord([first, second], t.add_to_all.s(9))()) == [29, 38]
 
 
 def test_a_replacement_that_fails_fails_the_chord(tasks: Tasks) -> None:

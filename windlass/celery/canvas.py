@@ -201,6 +201,8 @@ class Signature(dict[str, Any]):
         made = self.clone(args, kwargs)
         given = {name: value for name, value in options.items() if value is not None}
         made._take(given)
+        if isinstance(made, chain) and made.is_empty:
+            return None  # as in Celery: nothing to do, and nothing to wait for
         if self.app.conf.task_always_eager:
             return eager.apply(made)
         return compile.submit(self.app, made)
@@ -380,9 +382,11 @@ class group(_Composed):
     kind = "group"
 
     def __init__(self, *tasks: Any, app: Celery | None = None, **options: Any) -> None:
-        if len(tasks) == 1 and isinstance(tasks[0], group):
-            tasks = (tasks[0].tasks,)
-        self._build({"tasks": _signatures(_several(tasks), app)}, app, options)
+        members: list[Signature] = []
+        for sig in _signatures(_several(tasks), app):
+            # As in Celery: a group in a group is taken apart, and a chain of nothing left out.
+            members.extend(sig.tasks if isinstance(sig, group) else [sig] if not sig.is_empty else [])
+        self._build({"tasks": members}, app, options)
 
     @classmethod
     def _read(cls, d: Mapping[str, Any], app: Celery | None) -> Signature:
@@ -410,11 +414,8 @@ class group(_Composed):
             task.set_immutable(immutable)
 
     def link(self, callback: Any) -> Any:
-        """Of each of its tasks; the callback gets none of their results, as in Celery."""
-        found = maybe_signature(callback, self._app)
-        for task in self.tasks:
-            task.link(found.clone().set(immutable=True))
-        return callback
+        """Run ``callback`` once, when all of them succeeded. It gets none of their results, as in Celery."""
+        return self._append("link", maybe_signature(callback, self._app).clone().set(immutable=True))
 
     def link_error(self, errback: Any) -> Any:
         """Of each of its tasks: it runs for every one that fails."""
@@ -423,8 +424,8 @@ class group(_Composed):
         return errback
 
     def _take(self, options: dict[str, Any]) -> None:
-        for callback in list_of(options.pop("link", None)):
-            self.link(callback)
+        if options.pop("link", None) is not None:
+            raise TypeError("a group has no single result to call back with: use a chord")
         for errback in list_of(options.pop("link_error", None)):
             self.link_error(errback)
         id = options.pop("task_id", options.pop("group_id", None))
@@ -434,13 +435,10 @@ class group(_Composed):
             self.options["task_id"] = id
 
     def skew(self, start: float = 1.0, stop: float | None = None, step: float = 1.0) -> Self:
-        """Give each task a countdown of its own, growing by ``step`` from ``start``, up to ``stop`` over and over."""
-        countdown = start
-        for task in self.tasks:
-            task.set(countdown=countdown)
-            countdown += step
-            if stop is not None and countdown >= stop:
-                countdown = start
+        """Give each task a countdown of its own, growing by ``step`` from ``start``, up to ``stop``."""
+        for number, task in enumerate(self.tasks):
+            countdown = start + number * step
+            task.set(countdown=countdown if stop is None else min(countdown, stop))
         return self
 
     def __or__(self, other: Any) -> Any:

@@ -54,6 +54,7 @@ class Place(NamedTuple):
     fed: bool = False
     used: bool = False
     errback: bool = False
+    body: str | None = None
     after: tuple[ResultBase, ...] = ()
 
 
@@ -223,7 +224,7 @@ def _chain(app: Celery, sig: chain, place: Place) -> Work[Any]:
         made = work(app, step, here)
         if here.bare:
             # A group and what follows it are a chord: the body's error callbacks answer for the header too.
-            made = _errbacks(app, step, windlass.chain(works.pop(), made), here)
+            made = _errbacks(app, step, windlass.chain(works.pop(), made), here, last_id(results[number]))
         works.append(made)
     return windlass.chain(*works)
 
@@ -241,12 +242,16 @@ def _chord(app: Celery, sig: chord, place: Place) -> Work[Any]:
     first = _group(app, sig.header, place._replace(after=_next(sig.header, [body]), chord=False, bare=False, used=True))
     behind = place._replace(chord=True, bare=True, fed=True, errback=False, parent=last_id(header) or place.parent)
     made: Work[Any] = windlass.chord(first, work(app, sig.body, behind))
-    return _errbacks(app, sig.body, made, place)
+    return _errbacks(app, sig.body, made, place, last_id(body))
 
 
 def _group(app: Celery, sig: group, place: Place) -> windlass.Group[Any]:
     here = place._replace(group=sig.options["task_id"], bare=False)
-    return windlass.group([work(app, task, here._replace(number=number)) for number, task in enumerate(sig.tasks)])
+    made = windlass.group([work(app, task, here._replace(number=number)) for number, task in enumerate(sig.tasks)])
+    for link in _linked(app, sig, "link"):
+        freeze(app, link)
+        made = made.then(work(app, link, Place(parent=place.parent, root=place.root, fed=True)))
+    return made
 
 
 def _call(app: Celery, sig: Signature, place: Place) -> Work[Any]:
@@ -259,7 +264,7 @@ def _call(app: Celery, sig: Signature, place: Place) -> Work[Any]:
         setattr(extra, name, value)
     args, kwargs = list(sig.args), dict(sig.kwargs)
     if place.errback and not sig.immutable:
-        extra.errback = wanted(app, sig)
+        extra.errback, extra.about = wanted(app, sig), place.body
         args = [None] * (extra.errback - 1) + args
     made = _made(app, sig, args, kwargs, extra, fed=place.fed)
     if place.used or links:
@@ -284,10 +289,11 @@ def _with_callbacks(app: Celery, sig: Signature, made: Work[Any], place: Place) 
     return made if place.bare else _errbacks(app, sig, made, place)
 
 
-def _errbacks(app: Celery, sig: Signature, made: Work[Any], place: Place) -> Work[Any]:
+def _errbacks(app: Celery, sig: Signature, made: Work[Any], place: Place, body: str | None = None) -> Work[Any]:
+    """With the error callbacks of a signature. Of a chord's ``body`` they answer for its header too."""
     for errback in _linked(app, sig, "link_error"):
         freeze(app, errback)
-        made = made.on_error(work(app, errback, _behind(sig, place)._replace(errback=True)))
+        made = made.on_error(work(app, errback, _behind(sig, place)._replace(errback=True, body=body)))
     return made
 
 

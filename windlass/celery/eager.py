@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.celery import states
 from windlass.celery.canvas import Signature, chain, chord, chunks, group, list_of, maybe_signature
-from windlass.celery.exceptions import ChordError, ImproperlyConfigured
+from windlass.celery.exceptions import ImproperlyConfigured
+from windlass.celery.rebuild import chord_error
 from windlass.celery.result import EagerResult, GroupResult, ResultBase
 from windlass.celery.trace import through_json
 from windlass.celery.utils import uuid
@@ -25,7 +26,7 @@ def apply(sig: Signature, args: tuple[Any, ...] = ()) -> Any:
     if isinstance(sig, chunks):
         return apply(sig.group(), args)
     if isinstance(sig, group):
-        return GroupResult(sig.options.get("task_id") or uuid(), [apply(task, args) for task in sig.tasks], app=sig.app)
+        return _group(sig, args)
     made = sig.clone(args)
     known = ("link", "link_error", "task_id", "headers", "queue", "priority", "retries", "throw")
     options = {name: value for name, value in made.options.items() if name in known and value is not None}
@@ -33,6 +34,14 @@ def apply(sig: Signature, args: tuple[Any, ...] = ()) -> Any:
     if made.app.conf.task_always_eager:  # in place of a worker, so with what a worker would see
         call = through_json(*call)
     return made.type.apply(*call, **options)
+
+
+def _group(sig: group, args: tuple[Any, ...]) -> GroupResult:
+    result = GroupResult(sig.options.get("task_id") or uuid(), [apply(task, args) for task in sig.tasks], app=sig.app)
+    if failure_of(result) is None:
+        for callback in list_of(sig.options.get("link")):
+            apply(maybe_signature(callback, sig.app).clone())
+    return result
 
 
 def value_of(result: Any) -> Any:
@@ -86,13 +95,12 @@ def _chord(sig: chord, args: tuple[Any, ...]) -> Any:
 
 def _chord_error(body: Signature, header: Any) -> EagerResult:
     culprit = failure_of(header)
-    error = ChordError(f"Dependency {culprit.id} raised {culprit.result!r}")
-    error.__cause__ = culprit.result if isinstance(culprit.result, Exception) else None
+    error = chord_error(culprit.id, culprit.result)
     result = EagerResult(body.options.get("task_id") or uuid(), error, states.FAILURE, culprit.traceback, body.task)
     result.app = body.app
     result.parent = header
     for errback in list_of(body.options.get("link_error")):
-        call_errback(body.app, errback, culprit.id, error, culprit.traceback)
+        call_errback(body.app, errback, result.id, error, culprit.traceback)
     return result
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import lru_cache, reduce
 from typing import Any
 
-from windlass.celery.exceptions import NotRegistered, TaskRevokedError
+from windlass.celery.exceptions import ChordError, NotRegistered, TaskRevokedError
 from windlass.errors import JobExpired, UnknownTask
 
 _TRANSLATED = {
@@ -67,6 +67,29 @@ def _checked(found: object) -> type[Exception] | None:
 def _made_up(kind: str) -> type[Exception]:
     module, _, name = kind.rpartition(".")
     return type(name or "Error", (RemoteError,), {"__module__": module or RemoteError.__module__})
+
+
+def chord_error(who: str, cause: Any) -> ChordError:
+    """What became of a chord whose header failed.
+
+    It is also of the cause's own class: Celery raises now the one and now the other, so there is code for either.
+    """
+    text = f"Dependency {who} raised {cause!r}"
+    kind = _both(type(cause)) if isinstance(cause, Exception) else ChordError
+    error = kind.__new__(kind)
+    error.args = (text,)
+    vars(error).update(vars(cause) if isinstance(cause, Exception) else {})
+    error.__cause__ = cause if isinstance(cause, Exception) else None
+    return error
+
+
+def _both(cause: type[Exception]) -> type[ChordError]:
+    if issubclass(cause, ChordError):
+        return cause
+    try:
+        return type("ChordError", (ChordError, cause), {"__str__": lambda self: self.args[0]})
+    except TypeError:
+        return ChordError  # two layouts that do not go together
 
 
 def arguments_worth_keeping(error: BaseException) -> list[Any] | None:

@@ -18,7 +18,7 @@ from windlass.celery.exceptions import (
     TimeoutError,
 )
 from windlass.celery.reading import IGNORED, Reading
-from windlass.celery.rebuild import rebuild
+from windlass.celery.rebuild import chord_error, rebuild
 from windlass.celery.trace import Ended
 from windlass.celery.values import unpack
 from windlass.errors import JobError
@@ -179,18 +179,11 @@ class AsyncResult(ResultBase):
 
     def _skipped(self, found: Reading) -> Exception:
         """What kept it from running: the error of the task before it; of a chord's body, that there was one."""
-        culprit = self._culprit(found)
+        culprit, reason = self._culprit(found), found.info.reason if found.info is not None else ""
         cause = culprit.result if culprit is not None else None
         if found.extra.chord:
-            who = (
-                f"Dependency {culprit.id} raised {cause!r}" if culprit is not None else found.info and found.info.reason
-            )
-            error = ChordError(who)
-            error.__cause__ = cause if isinstance(cause, Exception) else None
-            return error
-        return (
-            cause if isinstance(cause, Exception) else TaskRevokedError(found.info.reason if found.info else "skipped")
-        )
+            return chord_error(culprit.id, cause) if culprit is not None else ChordError(reason)
+        return cause if isinstance(cause, Exception) else TaskRevokedError(reason)
 
     def _culprit(self, found: Reading) -> AsyncResult | None:
         if found.info is None:

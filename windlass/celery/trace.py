@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from windlass import Current, Failure, current
+from windlass import Current, Failure, State, current
 from windlass.celery import _state, signals, states
 from windlass.celery.exceptions import Ignore, Reject, Retry
 from windlass.celery.reading import IGNORED, Reading
 from windlass.celery.rebuild import arguments_worth_keeping, rebuild
-from windlass.celery.request import Context, context_of, read_extra
+from windlass.celery.request import Context, Extra, context_of, read_extra
 from windlass.celery.values import pack, pack_all, unpack
 from windlass.errors import Cancel, Signal, Snooze
 from windlass.errors import Reject as WindlassReject
@@ -174,7 +174,7 @@ def run_job(task: Task, args: list[Any], kwargs: dict[str, Any]) -> Any:
     args, kwargs = task.accept(unpack(args), unpack(kwargs))
     extra = read_extra(job.headers)
     if extra.errback and args and isinstance(args[0], Failure):
-        args = _errback_arguments(task, extra.errback, args[0], args[1:])
+        args = _errback_arguments(task, extra, args[0], args[1:])
     request = context_of(job, task, args, kwargs)
     ended = attempt(task, request, args, kwargs)
     children = [child.as_tuple() for child in request.children] if task.trail else []
@@ -252,18 +252,32 @@ def percent_of(meta: Any) -> float:
 # -- error callbacks
 
 
-def _errback_arguments(task: Task, wanted: int, failure: Failure, own: list[Any]) -> list[Any]:
-    if wanted == 1:
-        return [failure.job, *own]
-    found = Reading(task.app.windlass.sync.job(failure.job).info())
-    error = rebuild(failure.type, failure.message, found.exc_args)
-    info, extra = found.info, found.extra
+def _errback_arguments(task: Task, extra: Extra, failure: Failure, own: list[Any]) -> list[Any]:
+    """The failed task's id, or its request, exception and traceback, before the callback's own arguments."""
+    id, error, found = _blamed(task, extra, failure)
+    if extra.errback == 1:
+        return [id, *own]
+    info = found.info
     request = Context(
-        id=failure.job, task=failure.task, kwargs=unpack(info.args) if info is not None else {}, args=[],
-        called_directly=False, retries=max(0, info.attempts - 1) if info is not None else 0, parent_id=extra.parent,
-        root_id=extra.root or failure.job, group=extra.group, group_index=extra.index,
+        id=id, task=info.task if info is not None else failure.task, args=[], called_directly=False,
+        kwargs=unpack(info.args) if info is not None else {}, parent_id=found.extra.parent,
+        retries=max(0, info.attempts - 1) if info is not None else 0, root_id=found.extra.root or id,
+        group=found.extra.group, group_index=found.extra.index,
     )  # fmt: skip
-    return [request, error, failure.traceback, *own[wanted - 1 :]]
+    return [request, error, failure.traceback, *own[extra.errback - 1 :]]
+
+
+def _blamed(task: Task, extra: Extra, failure: Failure) -> tuple[str, Any, Reading]:
+    """The task an error callback hears of: the one that failed, or the body that was not run for it."""
+    from windlass.celery.result import AsyncResult
+
+    if extra.about and extra.about != failure.job:
+        body = AsyncResult(extra.about, app=task.app)
+        found = body.read()
+        if found.info is not None and found.info.state is State.SKIPPED:
+            return body.id, body.result, found
+    found = Reading(task.app.windlass.sync.job(failure.job).info())
+    return failure.job, rebuild(failure.type, failure.message, found.exc_args), found
 
 
 # -- in place
