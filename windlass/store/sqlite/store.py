@@ -90,7 +90,7 @@ class SQLiteStore:
 
     async def insert_graph(self, graph: NewGraph, first: int, nodes: Sequence[NewJob], commit: bool) -> GraphAnswer:
         check_batch(len(nodes))
-        brief = len(nodes) <= FEW
+        brief = len(nodes) <= FEW and not self._database.memo.todos
         return await self._database.run(
             DURABLE, lambda tx: staging.insert_graph(tx, graph, first, nodes, commit), brief
         )  # fmt: skip
@@ -103,7 +103,7 @@ class SQLiteStore:
         check_batch(len(moves))
         # A claim lost in a power cut loses nothing, since the worker is gone too; a settle must stay.
         kind = DURABLE if moves else RELAXED
-        brief = want.total <= BRIEF and (want.idle or not moves)
+        brief = want.total <= BRIEF and (want.idle or not (moves or self._database.memo.todos))
         return await self._database.run(kind, lambda tx: exchange.exchange(tx, worker, seq, moves, want), brief)
 
     async def beat(self, presence: Presence, acked_seq: int, held: Sequence[str]) -> BeatReply:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable
 from enum import IntEnum
+from itertools import accumulate
 from typing import NamedTuple
 
 from windlass.core.graph import WORK
@@ -127,9 +128,17 @@ class Step:
     def _spread(self, todo: Todo) -> None:
         web = self.web
         if not web.knows_outs(todo.node):
-            # Those that come next are read along with this one.
+            # Those that come next are read along with this one, as far as this step will get.
             alike = [todo.node, *(other.node for other in self._queue if other.op == Op.SPREAD)]
-            web.outs(web.numbered(alike[: self.left]))
+            nodes = web.numbered(alike[: self.left])
+            edges = accumulate(1 + len(node.edges) for node in nodes)
+            web.outs(
+                [
+                    node
+                    for i, (node, touched) in enumerate(zip(nodes, edges, strict=True))
+                    if not i or touched <= self.left
+                ]
+            )
         for node in web.numbered([todo.node]):
             self.left -= spreading.spread(web, node)
             units.file_one(web, node)

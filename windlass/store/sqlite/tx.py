@@ -53,6 +53,8 @@ class Memo:
         self.settings = settings
         self.done, self.failed = settings.keep.buckets("")
         self.skills: dict[int, Skills] = {}
+        self.todos = False
+        """Whether graphs left something to do when somebody last looked: a call may take longer then."""
 
     @staticmethod
     def mark(presence: Presence) -> int:
@@ -113,6 +115,7 @@ class Tx:
             )
 
     def finish(self) -> None:
+        self.memo.todos = bool(self.todos)
         counts = [[queue, state, change] for (queue, state), change in self._counts.items() if change]
         self.run(
             "INSERT INTO finish VALUES (?, ?, ?, ?, ?, ?)",
