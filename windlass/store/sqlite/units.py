@@ -122,6 +122,9 @@ def _remove(web: Web, jobs: list[Node], others: list[Node]) -> None:
         tx.todos = True  # graphs that were awaited by one of these may have to go as well
     if others:
         numbers = ids_json(node.n for node in others)
+        for node in others:
+            for (name,) in tx.all("SELECT name FROM watches WHERE job = ?", (-node.n,)) if node.watched else ():
+                tx.tell(name, Finished(node.id, None, reason="deleted"))
         tx.run("DELETE FROM watches WHERE job IN (SELECT -value FROM json_each(?))", (numbers,))
         for table in ("nodes", "links", "parts"):
             tx.run(f"DELETE FROM {table} WHERE n IN {IN}", (numbers,))
