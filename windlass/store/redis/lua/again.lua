@@ -1,6 +1,6 @@
 -- A node starts again: what was given up because of it waits once more, and so do those behind that.
 do
-    local BROKEN = 50
+    local OPEN, MET, BROKEN = 48, 49, 50
     local node, now_ready = graphs.node, graphs.now_ready
 
     local function make_waiting(t, id, h)
@@ -29,6 +29,7 @@ do
     local function wait_again(t, id, h)
         local place = h[LINKS]
         begin_again(t, id, h)
+        h[EXPIRES] = 0
         if is_join(h) then h[STATE] = WAITING else make_waiting(t, id, h) end
         if place[L.AWAITS] ~= '' then place[L.CULPRIT] = '' end
         local g = graphs.of(t, h)
@@ -38,7 +39,7 @@ do
         end
     end
 
-    local function unmeet(t, id, h, target)
+    local function unmeet(t, id, h, target, edge)
         local to, place = node(t, target), nil
         if not to then return end
         place = to[LINKS]
@@ -48,21 +49,35 @@ do
             return
         end
         if place[L.GRAPH] ~= h[LINKS][L.GRAPH] then return end
-        place[L.OPEN], place[L.BROKEN] = place[L.OPEN] + 1, place[L.BROKEN] - 1
+        place[L.OPEN] = place[L.OPEN] + 1
+        if edge == BROKEN then place[L.BROKEN] = place[L.BROKEN] - 1 end
         place[L.CULPRIT] = ''  -- it may be the very one that starts again; if another edge stays broken, that names it
         touch(t, target)
         if to[STATE] == SKIPPED or (is_join(to) and gave_up) then wait_again(t, target, to) end
     end
 
+    local function still_waits(t, id)
+        local h = node(t, id)
+        return h and h[STATE] == WAITING
+    end
+
+    -- The edges that these nodes' ends had broken are open once more, and so is what was given up because of them.
     local function reopen(t, ids, left)
-        local found, touched, taken = graphs.edges_of(t, ids, '2', left)
+        local found, touched, taken = graphs.edges_of(t, ids, '[12]', left)
         for _, one in ipairs(found) do
             local id, h, outs = one[1], one[2], one[3]
-            local edges = h[LINKS][L.EDGES]
-            h[LINKS][L.EDGES] = string.gsub(edges, '2', '0')
+            local before, states = h[LINKS][L.EDGES], {}
+            for k = 1, #before do
+                local edge = byte(before, k)
+                -- So is an edge it had met, if its target still waits: nothing has come of it yet.
+                local opens = edge == BROKEN or (edge == MET and still_waits(t, outs[3 * k - 2]))
+                states[k] = char(opens and OPEN or edge)
+            end
+            local after = concat(states)
+            h[LINKS][L.EDGES] = after
             touch(t, id)
-            for k = 1, #outs / 3 do
-                if byte(edges, k) == BROKEN then unmeet(t, id, h, outs[3 * k - 2]) end
+            for k = 1, #before do
+                if byte(before, k) ~= byte(after, k) then unmeet(t, id, h, outs[3 * k - 2], byte(before, k)) end
             end
             -- It has ended once more meanwhile, and its edges were not open then.
             if h[STATE] > RUNNING then graphs.todo(t, 'spread', h[LINKS][L.GRAPH], id) end
@@ -74,7 +89,7 @@ do
     function graphs.let_go(t, h)
         local place = h[LINKS]
         local awaited = place[L.AWAITS]
-        place[L.AWAITS], place[L.REPLACED] = '', 0
+        place[L.AWAITS], place[L.REPLACED], place[L.CULPRIT] = '', 0, ''
         if awaited ~= '' then graphs.file(t, awaited) end
     end
 

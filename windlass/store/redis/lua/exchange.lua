@@ -17,7 +17,7 @@ local function apply(t, id, h, m, at, result, problem)
     elseif to == WAITING then
         h[LINKS] = h[LINKS] or graphs.new_place()
         graphs.let_go(t, h)
-        h[LINKS][L.AWAITS], h[LINKS][L.REPLACED], h[LINKS][L.CULPRIT] = m[at + 14], m[at + 15], ''
+        h[LINKS][L.AWAITS], h[LINKS][L.REPLACED] = m[at + 14], m[at + 15]
         graphs.make_waiting(t, id, h)
         graphs.commit(t, m[at + 14])
     elseif to == SCHEDULED then

@@ -74,23 +74,28 @@ local function file(t, id, bucket)
     t.touched[bucket] = true
 end
 
--- Everything in a graph that is not over yet ends soon; nothing of it is kept for its own sake before.
+-- Whatever of a graph has not ended is to be cancelled.
 function graphs.stop(t, id, how, reason, culprit)
     local g = graphs.row(t, id)
-    if not g or g[G.REAL] == 0 or g[G.STATE] ~= WAITING or g[G.STOPPING] ~= '' then return end
+    if not g or g[G.STOPPING] ~= '' then return end
     g[G.STOPPING], g[G.REASON], g[G.CULPRIT] = how, reason, culprit
     graphs.touch(t, id)
     graphs.todo(t, 'stop', id)
 end
 
+-- A job that waits for a graph it has started takes that with it.
+function graphs.stop_awaited(t, h, was, reason)
+    local awaited = was == WAITING and h[LINKS] and h[LINKS][L.AWAITS] or ''
+    if awaited ~= '' and graphs.is_under_way(t, awaited) then graphs.stop(t, awaited, 'cancel', reason, '') end
+end
+
 -- What the end of a job means for its graph and for the one it waits for.
 local function end_in_graph(t, id, h, was)
     local place, failed = h[LINKS], h[STATE] == FAILED
-    if was == WAITING and place[L.AWAITS] ~= '' then
-        graphs.stop(t, place[L.AWAITS], 'cancel', h[REASON] ~= '' and h[REASON] or 'cancelled', '')
-    end
+    graphs.stop_awaited(t, h, was, h[REASON] ~= '' and h[REASON] or 'cancelled')
     if place[L.EDGES] ~= '' then graphs.todo(t, 'spread', place[L.GRAPH], id) end
     local g = graphs.of(t, h)
+    place[L.CULPRIT] = ''  -- it is to blame itself; whoever gives a node up says otherwise
     if g then
         g[G.STAMP] = g[G.STAMP] + 1
         graphs.touch(t, place[L.GRAPH])

@@ -73,11 +73,7 @@ do
     end
 
     -- Whom an end is blamed on: the node itself, unless it was given up because of another.
-    local function blame(id, h)
-        local place = h[LINKS]
-        local given_up = place and (place[L.BROKEN] > place[L.SPARE] or place[L.AWAITS] ~= '')
-        return given_up and place[L.CULPRIT] ~= '' and place[L.CULPRIT] or id
-    end
+    local function blame(id, h) return h[LINKS] and h[LINKS][L.CULPRIT] ~= '' and h[LINKS][L.CULPRIT] or id end
 
     -- Whether a source broke an edge to a target.
     local function breaks(h, target)
@@ -123,7 +119,9 @@ do
         end
         if state == FAILED and blamed then h[ERROR], h[FINGERPRINT] = blamed[ERROR], blamed[FINGERPRINT] end
         if is_join(h) then return end_join(t, id, h, state, reason) end
+        local blames = place[L.CULPRIT]
         finish(t, id, h, state, reason, '')
+        place[L.CULPRIT] = blames
         note_ended(t, id, h)
     end
 
@@ -156,6 +154,7 @@ do
         local stopped = (is_end or place[L.BROKEN] > 0) and stopping_of(t, h) or ''
         local state = verdict(place[L.SHAPE], place[L.BROKEN], place[L.SPARE], stopped, is_end)
         if state ~= READY then return give_up(t, id, h, state) end
+        place[L.CULPRIT] = ''  -- whoever it was, he was spared
         if not is_join(h) then return release(t, id, h) end
         if place[L.SHAPE] == ONE and place[L.SOURCE] ~= '' then h[RESULT] = result_at_hand(row(t, place[L.SOURCE])) or false end
         end_join(t, id, h, SUCCEEDED, '')
@@ -200,7 +199,7 @@ do
         place[L.OPEN] = place[L.OPEN] - 1
         if edge == BROKEN then
             place[L.BROKEN] = place[L.BROKEN] + 1
-            if place[L.CULPRIT] == '' then place[L.CULPRIT] = blame(id, h) end
+            if place[L.CULPRIT] == '' and to[STATE] == WAITING then place[L.CULPRIT] = blame(id, h) end
         end
         touch(t, target)
         if to[STATE] == WAITING and place[L.OPENED] == 1 and place[L.AWAITS] == ''
@@ -232,7 +231,7 @@ do
         end
     end
 
-    -- The edges of many nodes: what they lead to is read at once. `want`: the digit of those that matter; `left`: how many may be
+    -- The edges of many nodes: what they lead to is read at once. `want`: a pattern for those that matter; `left`: how many may be
     -- touched, of which one node's may be more. Answers the nodes, how many are touched, and how many ids that was.
     local function edges_of(t, ids, want, left)
         local found, targets, owners, taken = {}, {}, {}, 0
@@ -241,7 +240,7 @@ do
             if taken + #targets >= left then break end
             taken = taken + 1
             local h = row(t, id)
-            if h and h[LINKS] and string.find(h[LINKS][L.EDGES], want, 1, true) then
+            if h and h[LINKS] and string.find(h[LINKS][L.EDGES], want) then
                 local outs = h[LINKS][L.OUTS]
                 found[#found + 1] = { id, h, outs }
                 owners[#owners + 1] = h[LINKS][L.GRAPH]

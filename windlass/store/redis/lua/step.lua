@@ -252,15 +252,7 @@ local function add(t, key, score, id)
     end
     local size = #list
     list[size + 1], list[size + 2] = format('%d', score), id  -- left to the call, it would be written as a fraction is
-end
-
-local function rem(t, key, id)
-    local list = t.rems[key]
-    if not list then
-        list = {}
-        t.rems[key] = list
-    end
-    list[#list + 1] = id
+    if list.has then list.has[id] = true end
 end
 
 -- Removals first: a job that leaves an index and comes back to it in one step stays. Whoever reads an index that this
@@ -274,6 +266,24 @@ local function flush(t)
         for key, pairs_ in pairs(t.adds) do call_many('ZADD', t.p .. key, pairs_) end
         t.adds = {}
     end
+end
+
+local function rem(t, key, id)
+    local added = t.adds[key]
+    if added then
+        -- One that came in this very step and leaves again must not stay.
+        if not added.has then
+            added.has = {}
+            for i = 2, #added, 2 do added.has[added[i]] = true end
+        end
+        if added.has[id] then flush(t) end
+    end
+    local list = t.rems[key]
+    if not list then
+        list = {}
+        t.rems[key] = list
+    end
+    list[#list + 1] = id
 end
 
 local function count(t, queue, state, by)
