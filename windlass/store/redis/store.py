@@ -58,6 +58,8 @@ class RedisStore:
     Time is the server's; a ``clock`` replaces it in tests.
     """
 
+    serial = True
+
     def __init__(self, url: str, settings: StoreSettings, clock: Clock | None = None) -> None:
         self.place = parse_url(url, settings.name)
         self.settings = settings

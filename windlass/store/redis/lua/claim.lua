@@ -67,13 +67,14 @@ do
 
     -- Reads at once what is needed of the graphs that some of these jobs are in.
     local function load_places(t, ids, heads)
-        local owners, sources = {}, {}
+        local owners, sources, seen = {}, {}, {}
         for i, id in ipairs(ids) do
             local h = t.rows[id] or (heads[i] and byte(heads[i], -1) ~= 194 and read_head(heads[i]))
             if h and h[LINKS] then
                 t.rows[id] = h
                 owners[#owners + 1] = h[LINKS][L.GRAPH]
-                if h[LINKS][L.SOURCE] ~= '' then sources[#sources + 1] = h[LINKS][L.SOURCE] end
+                local source = h[LINKS][L.SOURCE]
+                if source ~= '' and not seen[source] then seen[source], sources[#sources + 1] = true, source end
             end
         end
         if #owners > 0 then graphs.load(t, owners) end

@@ -234,22 +234,26 @@ do
     -- The edges of many nodes: what they lead to is read at once. `want`: a pattern for those that matter; `left`: how many may be
     -- touched, of which one node's may be more. Answers the nodes, how many are touched, and how many ids that was.
     local function edges_of(t, ids, want, left)
-        local found, targets, owners, taken = {}, {}, {}, 0
+        local found, targets, owners, seen, taken, touched = {}, {}, {}, {}, 0, 0
         load(t, ids)
         for _, id in ipairs(ids) do
-            if taken + #targets >= left then break end
-            taken = taken + 1
+            if touched >= left then break end
+            taken, touched = taken + 1, touched + 1
             local h = row(t, id)
             if h and h[LINKS] and string.find(h[LINKS][L.EDGES], want) then
                 local outs = h[LINKS][L.OUTS]
                 found[#found + 1] = { id, h, outs }
                 owners[#owners + 1] = h[LINKS][L.GRAPH]
-                for k = 1, #outs / 3 do targets[#targets + 1] = outs[3 * k - 2] end
+                for k = 1, #outs, 3 do
+                    -- Many of them lead to the same join, which is read once.
+                    if not seen[outs[k]] then seen[outs[k]], targets[#targets + 1] = true, outs[k] end
+                end
+                touched = touched + #outs / 3
             end
         end
         graphs.load(t, owners)
         load(t, targets)
-        return found, taken + #targets, taken
+        return found, touched, taken
     end
 
     local function spread(t, ids, left)
