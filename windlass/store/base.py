@@ -280,6 +280,16 @@ class Direct(Protocol):
     def insert_here(self, jobs: Sequence[NewJob]) -> list[Answer]: ...
 
 
+@runtime_checkable
+class Serial(Protocol):
+    """An engine whose server serves one call at a time: a long one keeps everybody waiting.
+
+    Workers keep their exchanges with it short.
+    """
+
+    serial: bool
+
+
 class Store(Protocol):
     """About twenty methods, plural wherever there can be many."""
 

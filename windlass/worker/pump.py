@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from windlass.core.lifecycle import Transition
 from windlass.errors import StoreError, StoreUnavailable
 from windlass.failpoints import failpoint
-from windlass.store.base import MAX_BATCH, ExchangeReply, Store, Want
+from windlass.store.base import MAX_BATCH, ExchangeReply, Serial, Store, Want
 from windlass.worker.executor import Executor
 from windlass.worker.notes import NoteBuffer
 
@@ -22,6 +22,12 @@ log = logging.getLogger("windlass.worker")
 LOOK_AHEAD_SECONDS = 0.03
 LOOK_AHEAD_MAX = 2_000
 RETRY_MAX = 2.0
+
+BATCH_FIRST = 250
+BATCH_LEAST = 50
+QUICK, SLOW = 0.006, 0.012
+"""With a serial store a batch grows while an exchange is quick, and shrinks when it is slow, since everyone else waits
+meanwhile. A job of a workflow costs it several times what another does."""
 
 
 class Pump:
@@ -37,6 +43,8 @@ class Pump:
         self._due: asyncio.TimerHandle | None = None
         self._counted = (self._loop.time(), 0)
         self._rate = 0.0
+        self._paced = isinstance(store, Serial)
+        self._batch = BATCH_FIRST if self._paced else MAX_BATCH
         self.worker = ""
         self.seq = self.acked = 0
         self.hungry = self.drain = self.stopping = self.paused = False
@@ -77,7 +85,7 @@ class Pump:
     async def _round(self) -> None:
         """One exchange: settle, claim, start."""
         executor = self._executor
-        moves = executor.finished[:MAX_BATCH]
+        moves = executor.finished[: self._batch]
         del executor.finished[: len(moves)]
         room = self._room(len(moves))
         self._measure(len(moves))
@@ -110,7 +118,9 @@ class Pump:
         while not self._is_retired(worker):
             try:
                 failpoint("before_settle")
+                started = self._loop.time()
                 reply = await self._store.exchange(worker, seq, moves, want)
+                self._pace(len(moves) + len(reply.claims), self._loop.time() - started)
                 failpoint("after_settle")
             except StoreUnavailable as error:
                 failures += 1
@@ -149,7 +159,16 @@ class Pump:
         if self._closed_for_claims():
             return 0
         ahead = 0 if self.drain else min(int(self._rate * LOOK_AHEAD_SECONDS), LOOK_AHEAD_MAX)
-        return max(0, min(self._executor.room(leaving, ahead), MAX_BATCH))
+        return max(0, min(self._executor.room(leaving, ahead), self._batch))
+
+    def _pace(self, jobs: int, seconds: float) -> None:
+        """Larger batches while they are quick, smaller ones when they are slow; small exchanges say nothing."""
+        if not self._paced or jobs < BATCH_LEAST:
+            return
+        if seconds > SLOW:
+            self._batch = max(BATCH_LEAST, min(self._batch, jobs) // 2)
+        elif seconds < QUICK and jobs >= self._batch:
+            self._batch = min(MAX_BATCH, self._batch * 2)
 
     def _measure(self, done: int) -> None:
         """Jobs per second of late, from which the look-ahead follows."""
