@@ -8,7 +8,7 @@ import ctypes
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from queue import SimpleQueue
 
 from windlass.core.lifecycle import Outcome
@@ -27,6 +27,7 @@ class Threads:
         self._outbox: deque[tuple[Run, Done, Outcome]] = deque()
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
+        self._injected: set[int] = set()
         self._busy = 0
         self._announced = False
 
@@ -59,9 +60,7 @@ class Threads:
             try:
                 if outcome is None:
                     outcome = context.run(run_blocking, run, self._interruptible(run))
-                with self._lock:
-                    run.thread = 0
-                    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(threading.get_ident()), None)
+                self._take_back(run)
                 return outcome
             except (SoftTimeout, Cancel) as late:
                 outcome = outcome or judge(run, late)
@@ -73,9 +72,23 @@ class Threads:
         try:
             yield
         finally:
-            with self._lock:
-                ident, run.thread = run.thread, 0
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), None)
+            self._take_back(run)
+
+    def _take_back(self, run: Run) -> None:
+        """In the job's thread: nothing is injected from here on, and what is still on its way arrives here, in vain.
+
+        Python can also be told to withdraw it, but leaves its flag for such exceptions up then, for good: everything in
+        the process gets slower, and on 3.11 a thread that is traced or profiled never gets past its next call.
+        """
+        ident = threading.get_ident()
+        with self._lock:
+            run.thread = 0
+            injected = ident in self._injected
+            self._injected.discard(ident)
+        if injected:
+            with suppress(SoftTimeout, Cancel):
+                for _ in range(1_000):
+                    pass
 
     def _collect(self) -> None:
         with self._lock:
@@ -88,6 +101,7 @@ class Threads:
         """Raise in the thread that runs this job, at its next bytecode. Code waiting in C is not reached."""
         with self._lock:
             if run.thread:
+                self._injected.add(run.thread)
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(run.thread), ctypes.py_object(kind))
 
     def stop(self) -> None:
