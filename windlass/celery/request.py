@@ -18,10 +18,9 @@ class Extra(msgspec.Struct, omit_defaults=True):
     """What travels with a job besides its arguments.
 
     ``parent`` and ``root``: the tasks this one was called by. ``group``, ``index``: its place in a group. ``chord``: it
-    is a chord's body. ``children``: what follows it, as tuples of ids.
-    ``errback``: how many arguments it takes as an error callback, ``about``: of which chord's body. ``retries``, ``id``:
-    it goes on for a task that retried with other arguments. ``headers``: the caller's own, where they are not text. The
-    rest: what was asked for.
+    is a chord's body. ``children``: what follows it, as tuples of ids. ``errback``: how many arguments it takes as an
+    error callback; ``about``: of which chord's body. ``retries``, ``id``: it goes on for a task that retried with other
+    arguments. ``headers``: the caller's own, where they are not text. The rest: what was asked for.
     """
 
     parent: str | None = None
