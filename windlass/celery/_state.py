@@ -6,6 +6,7 @@ Windlass itself has no global app. Celery's code does without naming one, so thi
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 _lock = threading.RLock()
 _current: list[Celery] = []
-_apps: list[Celery] = []
+_apps: weakref.WeakSet[Celery] = weakref.WeakSet()
 _shared: list[Callable[[Celery], Task]] = []
 
 
@@ -39,7 +40,7 @@ _may_wait: ContextVar[bool] = ContextVar("windlass_celery_may_wait", default=Tru
 
 def add_app(app: Celery, current: bool) -> None:
     with _lock:
-        _apps.append(app)
+        _apps.add(app)
         if current:
             _current[:] = [app]
 

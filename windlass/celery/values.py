@@ -46,19 +46,23 @@ def pack(value: Any) -> Any:
         tag, text = _PACK[kind]
         return {_TYPE: tag, _VALUE: text(value)}
     if isinstance(value, Mapping):
-        return {str(key) if isinstance(key, str) else key: pack(item) for key, item in value.items()}
+        return {key: pack(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [pack(item) for item in value]
     return _pack_other(value)
 
 
 def _pack_other(value: Any) -> Any:
-    for special in ("as_tuple", "__json__"):  # a result of another task; anything that says its own form
-        if callable(form := getattr(value, special, None)) and not isinstance(value, type):
-            return pack(form())
-    if isinstance(value, datetime | date):  # subclasses, such as pandas' Timestamp
-        return pack(datetime.fromisoformat(value.isoformat()) if isinstance(value, datetime) else value)
-    return value
+    for kind, (tag, text) in _PACK.items():  # subclasses, such as pandas' Timestamp
+        if isinstance(value, kind):
+            return {_TYPE: tag, _VALUE: text(value)}
+    if isinstance(value, str):
+        return str.__str__(value)
+    if hasattr(value, "as_tuple") and hasattr(value, "ready"):
+        return pack(value.as_tuple())  # the result of another task
+    if hasattr(value, "model_dump"):
+        return pack(value.model_dump(mode="json"))
+    return pack(value.__json__()) if hasattr(value, "__json__") else value
 
 
 def unpack(value: Any) -> Any:
