@@ -11,6 +11,7 @@ import pytest
 from tests.celery.kit import WAIT, soon
 from windlass.celery import chain, chord, group, maybe_signature, signature, xstarmap
 from windlass.celery.exceptions import ChordError, ImproperlyConfigured
+from windlass.celery.request import read_extra
 from windlass.celery.result import AsyncResult, GroupResult
 
 Tasks = SimpleNamespace
@@ -578,6 +579,26 @@ def test_values_pass_on_from_tasks_that_keep_none(app: Any) -> None:
         quiet.apply_async((5,), link=t.note.s())
         soon(lambda: t.seen == [6])
         assert get(chain(t.identity.s(1), quiet.s())()) is None
+
+
+def test_options_of_a_whole(tasks: Tasks) -> None:
+    t = tasks
+
+    def priorities(*results: Any) -> list[int]:
+        return [result.handle.info().priority for result in results]
+
+    whole = chain(t.add.s(1, 1), t.add.s(2)).apply_async(priority=8)
+    assert (get(whole), priorities(whole.parent, whole)) == (4, [8, 5]), "of a chain: the first task's"
+    whole = chain(t.add.s(1, 1).set(priority=2), t.add.s(2).set(priority=3)).set(priority=8).delay()
+    assert (get(whole), priorities(whole.parent, whole)) == (4, [8, 3])
+    whole = group(t.add.s(1, 1), t.add.s(2, 2)).apply_async(priority=3)
+    assert (get(whole), priorities(*whole)) == ([2, 4], [3, 3]), "of a group: each one's"
+    whole = chord([t.add.s(1, 1), t.add.s(2, 2)], t.total.s()).apply_async(priority=7, countdown=0.01)
+    assert (get(whole), priorities(*whole.parent, whole)) == (6, [7, 7, 7]), "of a chord: header's and body's"
+    assert read_extra(whole.handle.info().headers).eta is None, "only the header waits"
+    named = chain(t.add.s(1, 1), t.add.s(1)).apply_async(task_id="the-last")
+    assert (named.id, get(named)) == ("the-last", 3)
+    assert chord([t.add.s(1, 1)], t.total.s()).apply_async(task_id="the-body").id == "the-body"
 
 
 # -- signatures as values

@@ -428,11 +428,8 @@ class group(_Composed):
             raise TypeError("a group has no single result to call back with: use a chord")
         for errback in list_of(options.pop("link_error", None)):
             self.link_error(errback)
-        id = options.pop("task_id", options.pop("group_id", None))
-        for task in self.tasks:
-            task._take(dict(options))
-        if id is not None:
-            self.options["task_id"] = id
+        id = options.pop("group_id", None)
+        self.options.update({"task_id": id, **options} if id is not None else options)
 
     def skew(self, start: float = 1.0, stop: float | None = None, step: float = 1.0) -> Self:
         """Give each task a countdown of its own, growing by ``step`` from ``start``, up to ``stop``."""
@@ -522,9 +519,7 @@ class chord(_Composed):
             self.link_error(errback)
         for name in ("interval", "max_retries", "producer", "connection", "retry", "retry_policy"):
             options.pop(name, None)  # of Celery's polling for the header
-        id = options.pop("task_id", None)
-        if self.body is not None:
-            self.body._take({**options, **({"task_id": id} if id else {})})
+        self.options.update(options)
 
     def __call__(self, body: Any = None, **options: Any) -> Any:
         made = self.clone()

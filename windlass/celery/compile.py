@@ -68,6 +68,7 @@ def freeze(app: Celery, sig: Signature) -> ResultBase:
     if isinstance(sig, chord):
         return _freeze_chord(app, sig)
     if isinstance(sig, group):
+        _hand_down(sig, sig.tasks)
         results = [freeze(app, task) for task in sig.tasks]
         return GroupResult(sig.options.setdefault("task_id", uuid()), results, app=app)
     return AsyncResult(sig.options.setdefault("task_id", uuid()), app=app, ignored=_ignored(app, sig))
@@ -78,11 +79,21 @@ def _ignored(app: Celery, sig: Signature) -> bool:
     return bool(sig.options.get("ignore_result", task.ignore_result if task is not None else False))
 
 
+def _hand_down(sig: Signature, parts: Sequence[Signature], *only: str) -> None:
+    """Options of a whole go to its parts, as in Celery: of a group to each, of a chain to the first task."""
+    for name in [name for name in sig.options if name not in ("task_id", "link", "link_error")]:
+        if not only or name in only:
+            value = sig.options.pop(name)
+            for part in parts:
+                part.options[name] = value
+
+
 def _freeze_chain(app: Celery, sig: chain) -> ResultBase:
     if not sig.tasks:
         raise ImproperlyConfigured("a chain of nothing has no result")
     if "task_id" in sig.options:
         sig.tasks[-1].options.setdefault("task_id", sig.options.pop("task_id"))
+    _hand_down(sig, sig.tasks[:1])
     last: ResultBase | None = None
     for step in sig.tasks:
         result = freeze(app, step)
@@ -98,6 +109,8 @@ def _freeze_chord(app: Celery, sig: chord) -> ResultBase:
         raise ImproperlyConfigured("a chord needs a body: chord(header)(body)")
     if "task_id" in sig.options:
         sig.body.options.setdefault("task_id", sig.options.pop("task_id"))
+    _hand_down(sig, [sig.header], "countdown", "eta")
+    _hand_down(sig, [sig.header, sig.body])
     result = freeze(app, sig.body)
     first_of(result).parent = freeze(app, sig.header)
     return result
