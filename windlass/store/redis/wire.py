@@ -337,7 +337,6 @@ class GraphRow(msgspec.Struct, array_like=True):
     parent: str
     keep_done: str
     keep_failed: str
-    meta: str
     n: int
     staged: int
     opened: int

@@ -6,6 +6,7 @@ do
     function new_claiming(t, w, seq, total)
         return {
             t = t, w = w, seq = seq, total = total, granted = 0, turned_away = 0, held = {}, parts = {}, started = {},
+            emptied = {},
             -- What all jobs have in common that are claimed as they came in.
             stamp = struct.pack('>I6I6', t.now, seq), claim = '\1\1\207' .. struct.pack('>I8', seq) .. '\0\0\0\207\0\0',
         }
@@ -81,11 +82,22 @@ do
         if #sources > 0 then load(t, sources) end
     end
 
+    -- Their heads, without those of rows that this step has read or made before.
+    local function heads_of(t, ids)
+        if not next(t.rows) then return call_many('HMGET', t.k.heads, ids) end
+        local missing, places, heads = {}, {}, {}
+        for i, id in ipairs(ids) do
+            if not t.rows[id] then missing[#missing + 1], places[#places + 1] = id, i end
+        end
+        for k, head in ipairs(call_many('HMGET', t.k.heads, missing)) do heads[places[k]] = head end
+        return heads
+    end
+
     -- Offers jobs that are in no index any more, in their order: each is granted, ends, or is set aside.
     local function offer(c, queue, ids, ranks)
         local t, skills = c.t, c.w.skills
         local before, bodies = c.granted, call_many('HMGET', t.k.jobs, ids)
-        local heads = call_many('HMGET', t.k.heads, ids)
+        local heads = heads_of(t, ids)
         load_places(t, ids, heads)
         for i, id in ipairs(ids) do
             local raw = bodies[i]
@@ -170,9 +182,13 @@ do
                 ids, ranks = pop_merged(t, asides, take)
             end
             if #ids == 0 then return end
-            local before = c.granted
+            local before, all = c.granted, #ids < take
             offer(c, queue, ids, ranks)
             take = take - (c.granted - before)
+            if all and #asides == 0 then
+                c.emptied[queue] = true
+                return
+            end
             -- Bounded like every call; the worker is woken at once to go on.
             if c.turned_away >= CHUNK then
                 c.more = true

@@ -210,10 +210,12 @@ local function wake_for_promoted(t, promoted)
 end
 
 -- Other idle workers for what was released and this worker did not take.
-local function wake_for_released(t)
+local function wake_for_released(t, c)
     if not next(t.released) and not t.due_before then return end
     flush(t)
-    for queue, jobs in pairs(t.released) do t.released[queue] = min(jobs, call('ZCARD', t.p .. 'ready:' .. queue)) end
+    for queue, jobs in pairs(t.released) do
+        t.released[queue] = not c.emptied[queue] and min(jobs, call('ZCARD', t.p .. 'ready:' .. queue)) or 0
+    end
     graphs.wake(t)
 end
 
@@ -239,10 +241,7 @@ local function exchange(keys, args)
         return redis.error_reply('WINDLASS worker ' .. w.id .. ' sent exchange ' .. seq .. ' after ' .. w.seq)
     end
     if seq == w.seq then return regrant(t, w, seq) end
-    if w.idle then
-        no_longer_idle(t, w.id, w.skills)  -- not to be woken by what it does itself
-        w.idle = false
-    end
+    t.me = w.idle and w.id  -- not to be woken by what it does itself
     local before = { reserved = w.reserved, alone = w.alone }
     local refused = #plain + #others > 0 and settle(t, w, plain, others, args) or {}
     graphs.work(t)
@@ -257,7 +256,7 @@ local function exchange(keys, args)
     write_claims(c)
     graphs.work(t)  -- what ended instead of being claimed
     wake_for_promoted(t, promoted)
-    wake_for_released(t)
+    wake_for_released(t, c)
     write_worker(t, w, before, args[4], refused, c.granted < c.total and not c.more and not t.left and #t.todos == 0)
     commit(t)
     if c.more or t.left then call('PUBLISH', t.p .. 'to:' .. w.id, '') end

@@ -2,17 +2,18 @@
 --
 -- links            hash id -> what a node came with: MessagePack [graph, ins, outs, spare, shape, aftermath]; ins are source, on,
 --                  inject, …; outs are target, on, hasty, …. What changes of it is in the node's head, for there it costs no command
--- graphs           hash id -> row: a MessagePack array, the fields below
+-- graphs           hash id -> row: a MessagePack array, the fields below; it is written whenever a job of the graph ends
+-- metas            hash id -> what else was said of it: long, and written once
 -- members:<graph>  list of the ids of its nodes, in order; dropped:<n> is one of a graph that is no more
 -- staging          sorted set of graphs that are not committed, by when their last part came
 -- workflows        sorted set of those that are, by number
 -- working          sorted set of those under way, by when they are audited next
 -- todos            list of MessagePack arrays: op, graph, arguments. The field `todos` of `meta` says that there are any
 local G = {
-    NAME = 1, SIZE = 2, NODES = 3, DIGEST = 4, FAIL_FAST = 5, PARENT = 6, KEEP_DONE = 7, KEEP_FAILED = 8, META = 9,
-    N = 10, STAGED = 11, OPENED = 12, REAL = 13, STATE = 14, STOPPING = 15, REASON = 16, CULPRIT = 17, CREATED = 18, FINISHED = 19,
+    NAME = 1, SIZE = 2, NODES = 3, DIGEST = 4, FAIL_FAST = 5, PARENT = 6, KEEP_DONE = 7, KEEP_FAILED = 8,
+    N = 9, STAGED = 10, OPENED = 11, REAL = 12, STATE = 13, STOPPING = 14, REASON = 15, CULPRIT = 16, CREATED = 17, FINISHED = 18,
     -- How many of its jobs ended in which state: at ENDED plus the state's code.
-    ENDED = 16, LOOKED = 24, LOOKED_FROM = 25, STAMP = 26, LOOKED_STAMP = 27,
+    ENDED = 15, LOOKED = 23, LOOKED_FROM = 24, STAMP = 25, LOOKED_STAMP = 26,
 }
 
 local graphs = {}
@@ -52,6 +53,7 @@ do
     function graphs.forget(t, id)
         t.graphs[id], t.changed[id] = false, nil
         call('HDEL', t.k.graphs, id)
+        call('HDEL', t.k.metas, id)
         for _, key in ipairs({ 'staging', 'workflows', 'working' }) do graphs.list(t, key, id, false) end
     end
 

@@ -513,7 +513,7 @@ end
 
 -- One message per client with all that ended in this step and it waits for.
 local function tell(t, ids, say)
-    if #ids == 0 or call('EXISTS', t.k.watched) == 0 then return end
+    if #ids == 0 or (#ids > 5 and call('EXISTS', t.k.watched) == 0) then return end
     local names, boxes, heard = call_many('HMGET', t.k.watched, ids), {}, {}
     for i, id in ipairs(ids) do
         if names[i] then

@@ -63,19 +63,21 @@ local function now_idle(t, worker, n, skills)
     for _, queue in ipairs(skills.queues) do call('ZADD', t.p .. 'idle:' .. queue, n, worker) end
 end
 
--- Wakes as many idle workers of a queue as there are jobs. One that nobody hears for (its connection is broken) does
--- not count: it asks for itself when it is back. `who` narrows it down to workers whose skills fit; answers whether there was any.
+-- Wakes as many idle workers of a queue as there are jobs, but not the one that makes this call (`t.me`). One that nobody hears for
+-- (its connection is broken) does not count: it asks for itself when it is back. `who` narrows it down to workers whose skills fit;
+-- answers whether there was any.
 local function wake(t, queue, jobs, who)
     local key = t.p .. 'idle:' .. queue
     while jobs > 0 do
-        local idle = call('ZRANGE', key, 0, who and -1 or min(jobs, 100) - 1)
+        local idle = call('ZRANGE', key, 0, who and -1 or min(jobs, 100) - (t.me and 0 or 1))
         local woken = 0
         for _, worker in ipairs(idle) do
-            local skills = worker_skills(t, worker)
-            if not skills then
+            local here = worker == t.me
+            local skills = not here and worker_skills(t, worker)
+            if not here and not skills then
                 call('ZREM', key, worker)
                 woken = woken + 1
-            elseif jobs > 0 and (not who or who(skills)) then
+            elseif skills and jobs > 0 and (not who or who(skills)) then
                 no_longer_idle(t, worker, skills)
                 if not listens(skills, queue) then call('ZREM', key, worker) end
                 woken = woken + 1

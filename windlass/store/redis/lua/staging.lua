@@ -36,9 +36,9 @@ local function stage(t, g, id, ids, skip, args)
     graphs.list(t, 'staging', id, t.now)
 end
 
-local function new_graph(s, meta)
+local function new_graph(s)
     return {
-        s[5], s[3], s[2], s[4], s[6], s[7], s[8], s[9], meta, 0, 0, 0, 0, WAITING, '', '', '', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+        s[5], s[3], s[2], s[4], s[6], s[7], s[8], s[9], 0, 0, 0, 0, WAITING, '', '', '', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
     }
 end
 
@@ -48,7 +48,7 @@ local function take(t, said, args)
     local known = graphs.row(t, id)
     if known and known[G.DIGEST] ~= said[4] then return 'conflict', "workflow '" .. id .. "' exists with other contents" end
     if known and known[G.REAL] == 1 then return 'duplicate', '' end
-    local g = known or new_graph(said, args[4])
+    local g = known or new_graph(said)
     if first > g[G.STAGED] then
         return 'refused', "of workflow '" .. id .. "' only " .. g[G.STAGED] .. ' nodes are here, and these begin with number ' .. first
     end
@@ -60,6 +60,7 @@ local function take(t, said, args)
         return status, reason
     end
     t.graphs[id] = g
+    if not known then call('HSET', t.k.metas, id, args[4]) end
     stage(t, g, id, ids, skip, args)
     if commits and not graphs.is_staged(t, id) then
         return 'refused', "of workflow '" .. id .. "' only " .. g[G.STAGED] .. ' of ' .. g[G.NODES] .. ' nodes are here'

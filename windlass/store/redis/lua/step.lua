@@ -92,7 +92,7 @@ do
     do
         local names = {
             'jobs', 'heads', 'due', 'expiring', 'watched', 'followers', 'events', 'counts', 'live', 'chunks', 'asides', 'workers',
-            'leases', 'progress', 'corrupt', 'buckets', 'failed', 'sparse', 'links', 'graphs', 'workflows', 'working', 'staging', 'todos',
+            'leases', 'progress', 'corrupt', 'buckets', 'failed', 'sparse', 'links', 'graphs', 'metas', 'workflows', 'working', 'staging', 'todos',
             'weights',
         }
         local seen, known = {}, 0

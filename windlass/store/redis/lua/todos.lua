@@ -354,7 +354,7 @@ do
         if not t.left then return end
         for _, worker in ipairs(call('ZRANGE', t.k.workers, 0, -1)) do
             local w = call('HMGET', t.p .. 'worker:' .. worker, 'idle', 'dead')
-            if w[1] == '1' and w[2] ~= '1' then
+            if w[1] == '1' and w[2] ~= '1' and worker ~= t.me then
                 no_longer_idle(t, worker, worker_skills(t, worker) or NO_SKILLS)
                 if call('PUBLISH', t.p .. 'to:' .. worker, '') > 0 then return end
             end
