@@ -70,6 +70,11 @@ def test_names_and_kinds_of_tasks(app: Celery) -> None:
         assert get(own.delay(who="you")) == "hello you"
 
 
+def test_annotations_of_celerys_kind(app: Celery) -> None:
+    assert AsyncResult[int].__origin__ is AsyncResult  # type: ignore[misc]
+    assert Task[[int], str].__origin__ is Task  # type: ignore[misc]
+
+
 def test_two_functions_of_one_name_are_refused(app: Celery) -> None:
     app.task(name="same")(lambda: 1)
     with pytest.raises(AlreadyRegistered, match="two functions want the task name 'same'"):

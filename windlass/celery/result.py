@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Self
 
 from windlass import JobLost, ResultTimeout, State, SyncHandle
@@ -62,6 +63,8 @@ class ResultBase:
 
     id: str | None = None
     parent: ResultBase | None = None
+
+    __class_getitem__ = classmethod(GenericAlias)  # annotations such as AsyncResult[int]
 
     def as_tuple(self) -> Any:
         raise NotImplementedError

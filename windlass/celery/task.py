@@ -7,6 +7,7 @@ import difflib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
+from types import GenericAlias
 from typing import TYPE_CHECKING, Any
 
 from windlass.celery import _state, states, trace
@@ -80,6 +81,8 @@ class Task:
 
     _app: Celery | None = None
     __wrapped__: Any = None
+
+    __class_getitem__ = classmethod(GenericAlias)  # annotations such as Task[..., int]
 
     @property
     def app(self) -> Celery:
