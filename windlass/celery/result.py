@@ -64,7 +64,7 @@ class ResultBase:
     id: str | None = None
     parent: ResultBase | None = None
 
-    __class_getitem__ = classmethod(GenericAlias)  # annotations such as AsyncResult[int]
+    __class_getitem__: Any = classmethod(GenericAlias)  # annotations such as AsyncResult[int]
 
     def as_tuple(self) -> Any:
         raise NotImplementedError

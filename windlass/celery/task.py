@@ -82,7 +82,7 @@ class Task:
     _app: Celery | None = None
     __wrapped__: Any = None
 
-    __class_getitem__ = classmethod(GenericAlias)  # annotations such as Task[..., int]
+    __class_getitem__: Any = classmethod(GenericAlias)  # annotations such as Task[..., int]
 
     @property
     def app(self) -> Celery:
