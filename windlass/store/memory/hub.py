@@ -302,6 +302,7 @@ class Hub:
         assert place is not None
         self._stop_awaited(row, was, row.reason or "cancelled")
         graph = place.graph
+        place.culprit = ""  # it is to blame itself; whoever gives a node up says otherwise
         if graph is None:
             return False
         graph.stamp += 1

@@ -110,7 +110,8 @@ def meet(step: Step, source: Row, out: Out, edge: Edge) -> None:
     place.open -= 1
     if edge is Edge.BROKEN:
         place.broken += 1
-        place.culprit = place.culprit or blame(source)
+        if target.state is State.WAITING:  # else it is not given up because of this
+            place.culprit = place.culprit or blame(source)
     hurry = out.hasty and source.state is not State.SUCCEEDED
     if target.state is State.WAITING and place.opened and not place.awaits and (place.open == 0 or hurry):
         decide(step, target)
@@ -201,7 +202,9 @@ def give_up(step: Step, row: Row, state: State) -> None:
     if state is State.FAILED and culprit is not None:
         row.error, row.fingerprint = culprit.error, culprit.fingerprint
     if row.task:
+        blamed = place.culprit
         step.hub.finish(row, state, step.now, reason)
+        place.culprit = blamed
         step.ended(row)
     else:
         end_join(step, row, state, reason)
@@ -242,19 +245,20 @@ def end_join(step: Step, row: Row, state: State, reason: str) -> None:
 def reopen(step: Step, row: Row) -> None:
     """A node starts again: the edges its end broke are open once more, and so is what was given up because of them.
 
-    So is an edge it had met, if its target still waits: nothing has come of it yet.
+    So is an edge it had met, if nothing has come of it: whoever waits behind it, now or when retried, waits for it too.
     """
     place = place_of(row)
     step.left -= 1 + len(place.edges)
     for at, (out, edge) in enumerate(zip(place.links.outs, place.edges, strict=True)):
-        if edge is Edge.BROKEN or (edge is Edge.MET and still_waits(step.hub, out.target)):
+        if edge is Edge.BROKEN or (edge is Edge.MET and came_to_nothing(step.hub, out.target)):
             place.edges[at] = Edge.OPEN
             unmeet(step, row, out, edge)
 
 
-def still_waits(hub: Hub, id: str) -> bool:
+def came_to_nothing(hub: Hub, id: str) -> bool:
+    """Whether a node was not released, or its run ended badly and may be retried."""
     row = hub.known(id)
-    return row is not None and row.state is State.WAITING
+    return row is not None and row.state in (State.WAITING, State.FAILED, State.CANCELLED, State.SKIPPED)
 
 
 def unmeet(step: Step, source: Row, out: Out, edge: Edge) -> None:
@@ -269,7 +273,9 @@ def unmeet(step: Step, source: Row, out: Out, edge: Edge) -> None:
     if place.graph is not graph:
         return
     place.open += 1
-    place.broken -= edge is Edge.BROKEN
+    if edge is not Edge.BROKEN:
+        return
+    place.broken -= 1
     place.culprit = ""  # it may be the very one that starts again; if another edge stays broken, that names it
     if target.state is State.SKIPPED or (not target.task and target.state in GAVE_UP):
         wait_again(step, target)

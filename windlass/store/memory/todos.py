@@ -14,7 +14,7 @@ from windlass.store.memory.audits import repair
 from windlass.store.memory.hub import Hub, event_row
 from windlass.store.memory.nodes import GraphRow, Phase, Todo
 from windlass.store.memory.records import Row
-from windlass.store.memory.spreading import GAVE_UP, Step, decide, give_up, open_node, place_of, reopen, spread
+from windlass.store.memory.spreading import GAVE_UP, Step, decide, open_node, place_of, reopen, spread
 
 
 def work(hub: Hub, now: int) -> Step:
@@ -101,24 +101,14 @@ def stop_one(step: Step, graph: GraphRow, row: Row) -> None:
 
 
 def retry_one(step: Step, graph: GraphRow, row: Row) -> None:
-    """Start a job again that ended badly. What was skipped, and the joins, follow by their edges."""
+    """A job that ended badly waits again, for whatever else does. What was skipped, and the joins, follow by their
+    edges."""
     place = place_of(row)
     if not row.task or row.state not in GAVE_UP or place.links.aftermath:
         return
-    hub = step.hub
-    if place.open == 0 and place.broken > place.links.spare:
-        # Whoever broke its edges may be beyond retry. As a skipped job it waits again when one of them is reopened.
-        graph.counts[row.state] -= 1
-        row.error = None
-        give_up(step, row, State.SKIPPED)
-        return
-    restart(hub, row)
+    restart(step.hub, row)
+    step.hub.make_waiting(row)
     step.events["replayed"].append(event_row(row))
-    if place.open > 0:
-        hub.make_waiting(row)
-    else:
-        hub.make_ready(row)
-        step.released[row.queue] += 1
 
 
 def let_go(hub: Hub, row: Row) -> None:
@@ -132,21 +122,24 @@ def let_go(hub: Hub, row: Row) -> None:
 def do_retry(step: Step, todo: Todo) -> bool:
     done = retry_members(step, todo)
     if done:
-        step.hub.todo("conclude", todo.graph)
+        step.hub.todo("decide", todo.graph)
     return done
 
 
-def conclude(step: Step, todo: Todo) -> bool:
-    """Behind all that a retry has set in motion: an end that waits for no edge, since none was reopened, is decided."""
-    graph = todo.graph
-    assert graph is not None
-    step.left -= 1
-    if graph.todos > 1:
+def do_decide(step: Step, todo: Todo) -> bool:
+    """Behind all that a retry opens again, so that nobody is released who has to wait for another."""
+    if todo.cursor == 0 and any(one.graph is todo.graph and one.op in BEFORE_DECIDING for one in step.hub.todos):
+        step.left -= 1
         return False
-    end = graph.end
-    if graph.phase is Phase.REAL and end is not None and end.state is State.WAITING and place_of(end).open == 0:
-        decide(step, end)
-    return True
+    return decide_members(step, todo)
+
+
+def decide_one(step: Step, graph: GraphRow, row: Row) -> None:
+    """A node that waits with no open edge, be it that none leads to it or that none of them was opened again."""
+    place = place_of(row)
+    idle = row.state is State.WAITING and place.opened and not place.awaits
+    if graph.phase is Phase.REAL and idle and place.open == 0:
+        decide(step, row)
 
 
 def restart(hub: Hub, row: Row) -> None:
@@ -155,6 +148,7 @@ def restart(hub: Hub, row: Row) -> None:
     place = row.links
     if place is not None:
         let_go(hub, row)
+        place.culprit = ""
         if (graph := place.graph) is None:
             row.links = None
         else:
@@ -184,7 +178,8 @@ def drop_one(step: Step, graph: GraphRow, row: Row) -> None:
         step.hub.delete(row)
 
 
-retry_members = over_nodes(retry_one)
+retry_members, decide_members = over_nodes(retry_one), over_nodes(decide_one)
+BEFORE_DECIDING = ("open", "reopen", "retry")
 
 DO: dict[str, Callable[[Step, Todo], bool]] = {
     "open": over_nodes(open_one),
@@ -192,7 +187,7 @@ DO: dict[str, Callable[[Step, Todo], bool]] = {
     "reopen": do_reopen,
     "stop": over_nodes(stop_one),
     "retry": do_retry,
-    "conclude": conclude,
+    "decide": do_decide,
     "prune": over_nodes(prune_one),
     "drop": over_nodes(drop_one),
     "repair": over_nodes(repair),

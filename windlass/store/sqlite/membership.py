@@ -63,9 +63,9 @@ def _retry_all(web: Web, graph: Graph) -> None:
     end = web.one(graph.id or "")
     if end is not None and end.over:
         wait_again(web, end)
-        todos += [Todo(Op.REOPEN, graph.n, end.n, graph.n), Todo(Op.DECIDE, graph.n, end.n, graph.n)]
+        todos.append(Todo(Op.REOPEN, graph.n, end.n, graph.n))
         web.reopened.remove(end)
-    put_up(web.tx, todos)
+    put_up(web.tx, [*todos, Todo(Op.DECIDE, graph.n, 0, graph.n)])
 
 
 def why_not(tx: Tx, action: Action, nodes: Sequence[int]) -> dict[int, str]:

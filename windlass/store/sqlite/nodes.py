@@ -358,9 +358,15 @@ class Web:
             self._gathering.add(node.id)
         self._errors.pop(node.id, None)
         node.state, node.reason, node.cancel = state, reason, 0
+        self.blame_itself(node)
         self.count(node, 1)
         self.ended.append(node)
         self.event(str(STATES[state]), [node.id, node.task, node.queue], reason)
+
+    def blame_itself(self, node: Node) -> None:
+        """It ended, and not because of another; whoever gives a node up says otherwise."""
+        if node.culprit:
+            self.change(node).culprit = ""
 
     def abandon(self, node: Node, reason: str) -> None:
         """A job that waited for a graph has ended: the graph goes with it."""
@@ -390,13 +396,6 @@ class Web:
         self._again[node.job] = node
         self._errors.pop(node.id, None)
         node.reason, node.crashes = "", 0
-
-    def clear(self, node: Node) -> None:
-        """A job that has ended will end in another way: it is in no bucket and has no error."""
-        self.flush()
-        self._unfile([node])
-        self.tx.run("UPDATE jobs SET bucket = 0, error = NULL, fingerprint = '' WHERE n = ?", (node.job,))
-        self._errors.pop(node.id, None)
 
     def join(self, node: Node, state: int, reason: str, result: str | None = None, error: str | None = None) -> None:
         """A join ends, or waits again."""

@@ -145,7 +145,7 @@ def come_back(web: Web, node: Node, end: Node, edge: Edge) -> None:
 def give_up(web: Web, node: Node, state: int) -> None:
     """End a node that can never be met, and say whose fault it was."""
     if not node.culprit:
-        web.change(node).culprit = _first_blame(web, node)
+        web.change(node).culprit = first_blame(web, node)
     graph = web.graph(node) if stopping(web, node) else None
     culprit = web.one((graph.culprit if graph else "") or node.culprit)
     if graph is not None:
@@ -158,10 +158,12 @@ def give_up(web: Web, node: Node, state: int) -> None:
     if node.shape:
         _end_join(web, node, state, reason, error=error[0])
     else:
+        blamed = node.culprit
         web.end(node, state, reason, error)
+        web.change(node).culprit = blamed
 
 
-def _first_blame(web: Web, node: Node) -> str:
+def first_blame(web: Web, node: Node) -> str:
     """Whom the first of a node's broken edges blames. A source that is gone counts as failed."""
     for edge in web.ins_of(node):
         source = web.one(edge.source)
@@ -194,12 +196,12 @@ def _end_join(
 def reopen(web: Web, source: Node) -> int:
     """A node starts again: the edges its end broke are open once more, and so is what was given up because of them.
 
-    So is an edge it had met, if its target still waits: nothing has come of it yet.
+    So is an edge it had met, if nothing has come of it: whoever waits behind it, now or when retried, waits for it too.
     """
     outs = web.outs_of(source)
     edges = [int(digit) for digit in source.edges]
     for at, out in enumerate(outs):
-        if edges[at] == Edge.BROKEN or (edges[at] == Edge.MET and _still_waits(web, out)):
+        if edges[at] == Edge.BROKEN or (edges[at] == Edge.MET and _came_to_nothing(web, out)):
             broken, edges[at] = edges[at] == Edge.BROKEN, Edge.OPEN
             _unmeet(web, source, out, broken)
     if outs:
@@ -207,9 +209,10 @@ def reopen(web: Web, source: Node) -> int:
     return 1 + len(outs)
 
 
-def _still_waits(web: Web, out: Out) -> bool:
+def _came_to_nothing(web: Web, out: Out) -> bool:
+    """Whether the target was not released, or its run ended badly and may be retried."""
     target = web.one(out.target)
-    return target is not None and target.state in (WAITING, NONE_SUCH)
+    return target is not None and target.state in (NONE_SUCH, WAITING, FAILED, CANCELLED, SKIPPED)
 
 
 def _unmeet(web: Web, source: Node, out: Out, broken: bool) -> None:
@@ -222,10 +225,11 @@ def _unmeet(web: Web, source: Node, out: Out, broken: bool) -> None:
         return
     if target.graph != source.graph:
         return
-    target.open += 1
-    target.broken -= broken
+    web.change(target).open += 1
+    if not broken:
+        return
+    target.broken -= 1
     target.culprit = ""  # it may be the very one that starts again; if another edge stays broken, that names it
-    web.change(target)
     if target.state == SKIPPED or (target.shape and target.state in GAVE_UP):
         wait_again(web, target)
 

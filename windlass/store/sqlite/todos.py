@@ -58,6 +58,7 @@ VISITS = {
     Op.OPEN: Visit(opening.open_page),
     Op.STOP: Visit(units.stop_page),
     Op.RETRY: Visit(units.retry_page),
+    Op.DECIDE: Visit(units.decide_page),
     Op.PRUNE: Visit(units.prune_page, units.forget),
     Op.DROP: Visit(units.drop_page, units.forget),
     Op.REPAIR: Visit(audits.repair_page),
@@ -95,6 +96,7 @@ class Step:
         ended, self.tx.ended = dict(self.tx.ended), []
         for node in self.web.numbered(list(ended)):
             self.web.count(node, 1)
+            self.web.blame_itself(node)
             self.web.ended.append(node)
             if ended[node.n] == WAITING and node.awaits:
                 self.web.abandon(node, node.reason)
@@ -120,8 +122,9 @@ class Step:
         elif todo.op == Op.REOPEN:
             for node in self.web.numbered([todo.node]):
                 self.left -= spreading.reopen(self.web, node)
-        elif todo.op == Op.DECIDE:
-            self._decide(todo)
+        elif todo.op == Op.DECIDE and self._is_too_early(todo):
+            self.left -= 1
+            self._queue.append(todo._replace(n=0))
         else:
             self._visit(todo)
 
@@ -143,19 +146,14 @@ class Step:
             self.left -= spreading.spread(web, node)
             units.file_one(web, node)
 
-    def _decide(self, todo: Todo) -> None:
-        """The end of a retried graph waits again. When all that could be opened again is, and nothing of that leads to
-        it, it is what it was."""
-        self.left -= 1
-        before = [other.n for other in self._queue if other.graph == todo.graph and other.op in BEFORE_DECIDING]
+    def _is_too_early(self, todo: Todo) -> bool:
+        """A retried graph is decided behind all that is opened again, so that nobody is released who has to wait for
+        another."""
+        if todo.cursor != todo.graph:
+            return False
+        before = any(other.graph == todo.graph and other.op in BEFORE_DECIDING for other in self._queue)
         kept = {n for (n,) in self.tx.all(KEPT_BEFORE, (todo.graph, *BEFORE_DECIDING))}
-        if before or kept.difference(self._done):
-            self._queue.append(todo._replace(n=0))
-            return
-        for node in self.web.numbered([todo.node]):
-            graph = self.web.graph(node)
-            if graph is not None and graph.under_way and node.open == 0:
-                spreading.decide(self.web, node)
+        return before or bool(kept.difference(self._done))
 
     def _visit(self, todo: Todo) -> None:
         """The next page of a graph's nodes."""

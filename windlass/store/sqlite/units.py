@@ -7,11 +7,11 @@ of the last one.
 from __future__ import annotations
 
 from windlass.core.job import Finished
-from windlass.store.sqlite.codes import CANCELLED, READY, RUNNING, SKIPPED, WAITING
+from windlass.store.sqlite.codes import CANCELLED, READY, RUNNING, WAITING
 from windlass.store.sqlite.nodes import DROPPED, Graph, Node, Web
 from windlass.store.sqlite.opening import open_early
 from windlass.store.sqlite.retention import let_go
-from windlass.store.sqlite.spreading import GAVE_UP, give_up
+from windlass.store.sqlite.spreading import GAVE_UP, decide, is_opened
 from windlass.store.sqlite.tx import ids_json
 
 IN = "(SELECT value FROM json_each(?))"
@@ -44,31 +44,34 @@ def stop_page(web: Web, graph: Graph, cursor: int, limit: int) -> tuple[int, int
 
 
 def retry_page(web: Web, graph: Graph, cursor: int, limit: int) -> tuple[int, int]:
-    """Start the jobs again that ended badly. What was skipped, and the joins, follow by their edges."""
+    """Jobs that ended badly wait again, for whatever else does. What was skipped, and the joins, follow by their
+    edges."""
     if graph.state == DROPPED:
         return 0, graph.last
     nodes, last = page_of(web, graph, cursor, limit)
     for node in nodes:
         if node.job and node.state in GAVE_UP and not node.aftermath:
-            _retry(web, node)
+            restart(web, node, waits=True)
+            web.event("replayed", [node.id, node.task, node.queue])
     return len(nodes), last
 
 
-def _retry(web: Web, node: Node) -> None:
-    if node.open == 0 and node.broken > node.spare:
-        # Whoever broke its edges may be beyond retry. As a skipped job it waits again when one of them is reopened.
-        web.count(node, -1)
-        web.clear(node)
-        give_up(web, node, SKIPPED)
-        return
-    restart(web, node, waits=node.open > 0)
-    web.event("replayed", [node.id, node.task, node.queue])
+def decide_page(web: Web, graph: Graph, cursor: int, limit: int) -> tuple[int, int]:
+    """Decide the nodes that wait with no open edge, be it that none leads to them or that none was opened again."""
+    if not graph.under_way:
+        return 0, graph.last
+    nodes, last = page_of(web, graph, cursor, limit)
+    for node in nodes:
+        if node.state == WAITING and node.open == 0 and not node.awaits and is_opened(web, node):
+            decide(web, node)
+    return len(nodes), last
 
 
 def restart(web: Web, node: Node, waits: bool) -> None:
     """A new run of a job: nothing of the old one is left, and what it broke is open again."""
     web.count(node, -1)
     let_go(web, node)
+    web.blame_itself(node)
     web.again(node)
     web.move(node, WAITING if waits else READY)
     web.reopened.append(node)

@@ -158,12 +158,13 @@ class World:
         self.todos.append(partial(self.reopen, id))
 
     def reopen(self, id: str) -> None:
-        """What broke because of this node's end is open again, and so is what it met if nothing came of that yet."""
+        """What broke because of this node's end is open again, and so is what it met if nothing came of that."""
         for target, at, _ in self.behind(id):
             edge, state = self.edges[target.id, at], self.state[target.id]
-            if edge is BROKEN or (edge is MET and state is WAITING):
+            if edge is BROKEN or (edge is MET and state not in (READY, SUCCEEDED)):
                 self.edges[target.id, at] = OPEN
-                if state is SKIPPED or (target.shape is not Shape.CALL and state in (FAILED, CANCELLED)):
+                gave_up = state is SKIPPED or (target.shape is not Shape.CALL and state in (FAILED, CANCELLED))
+                if edge is BROKEN and gave_up:
                     self.wait_again(target.id)
 
     def wait_again(self, id: str) -> None:
@@ -172,22 +173,15 @@ class World:
         self.todos.append(partial(self.reopen, id))
 
     def retry_all(self) -> None:
-        """Whatever failed or was cancelled, in order. The end waits at once, and is decided if nothing holds it."""
+        """Whatever failed or was cancelled waits, and the end at once; then whatever waits for nothing is decided."""
         self.stopping = ""
-        end = self.nodes[self.plan.id]
-        if self.state[end.id] in OVER:
-            self.wait_again(end.id)
         for node in self.plan.added:
-            if not self.is_retried(node):
-                continue
-            if OPEN not in self.into(node.id) and self.is_beyond(node):
-                self.given_up.add(node.id)
-                self.state[node.id] = SKIPPED  # it comes back when one of those before it does
-            else:
-                self.restart(node.id)
+            if self.is_retried(node) or (node.id == self.plan.id and self.state[node.id] in OVER):
+                self.wait_again(node.id)
         self.follow()
-        if self.state[end.id] is WAITING and OPEN not in self.into(end.id):
-            self.decide(end)
+        for node in self.plan.added:
+            if self.state[node.id] is WAITING and OPEN not in self.into(node.id):
+                self.decide(node)
 
     def is_beyond(self, node: Node) -> bool:
         """More of its edges are broken than it can spare."""

@@ -50,15 +50,17 @@ do
         end
         if place[L.GRAPH] ~= h[LINKS][L.GRAPH] then return end
         place[L.OPEN] = place[L.OPEN] + 1
-        if edge == BROKEN then place[L.BROKEN] = place[L.BROKEN] - 1 end
-        place[L.CULPRIT] = ''  -- it may be the very one that starts again; if another edge stays broken, that names it
         touch(t, target)
+        if edge ~= BROKEN then return end
+        place[L.BROKEN] = place[L.BROKEN] - 1
+        place[L.CULPRIT] = ''  -- it may be the very one that starts again; if another edge stays broken, that names it
         if to[STATE] == SKIPPED or (is_join(to) and gave_up) then wait_again(t, target, to) end
     end
 
-    local function still_waits(t, id)
+    -- Whether a node was not released, or its run ended badly and may be retried.
+    local function came_to_nothing(t, id)
         local h = node(t, id)
-        return h and h[STATE] == WAITING
+        return h and (h[STATE] == WAITING or h[STATE] > SUCCEEDED)
     end
 
     -- The edges that these nodes' ends had broken are open once more, and so is what was given up because of them.
@@ -69,8 +71,8 @@ do
             local before, states = h[LINKS][L.EDGES], {}
             for k = 1, #before do
                 local edge = byte(before, k)
-                -- So is an edge it had met, if its target still waits: nothing has come of it yet.
-                local opens = edge == BROKEN or (edge == MET and still_waits(t, outs[3 * k - 2]))
+                -- So is an edge it had met, if nothing has come of it: whoever waits behind it, now or when retried, waits for it.
+                local opens = edge == BROKEN or (edge == MET and came_to_nothing(t, outs[3 * k - 2]))
                 states[k] = char(opens and OPEN or edge)
             end
             local after = concat(states)
@@ -123,21 +125,11 @@ do
         if h[LINKS] and h[LINKS][L.OPEN] > 0 then make_waiting(t, id, h) else now_ready(t, id, h) end
     end
 
-    -- Starts a job again that ended badly, with all the others of its graph.
+    -- A job that ended badly waits again, with all the others of its graph.
     local function retry_one(t, id, h)
-        local place = h[LINKS]
-        if place[L.OPEN] > 0 or place[L.BROKEN] <= place[L.SPARE] then
-            job_news(t, 'replayed', '', id, h)
-            restart(t, id, h)
-            if place[L.OPEN] > 0 then make_waiting(t, id, h) else now_ready(t, id, h) end
-            return
-        end
-        -- Whoever broke its edges may be beyond retry. As a skipped job it waits again when one of them is reopened.
-        local g = graphs.of(t, h)
-        unfile(t, id, h)
-        if g then g[G.ENDED + h[STATE]] = g[G.ENDED + h[STATE]] - 1 end
-        h[ERROR], h[FINGERPRINT] = false, ''
-        graphs.give_up(t, id, h, SKIPPED)
+        job_news(t, 'replayed', '', id, h)
+        restart(t, id, h)
+        make_waiting(t, id, h)
     end
 
     graphs.make_waiting, graphs.reopen, graphs.retry_one = make_waiting, reopen, retry_one

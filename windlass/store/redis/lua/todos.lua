@@ -92,24 +92,27 @@ do
         end)
     end
 
-    -- All that failed or was cancelled runs again. What was skipped, and the joins, follow by their edges.
+    -- All that failed or was cancelled waits again. What was skipped, and the joins, follow by their edges.
     function ops.retry(t, todo, left)
         if not graphs.row(t, todo[2]) then return 0 end
         local used, again = walk(t, todo, left, function(id, h)
             if is_join(h) or h[LINKS][L.AFTERMATH] == 1 then return end
             if h[STATE] == FAILED or h[STATE] == CANCELLED then graphs.retry_one(t, id, h) end
         end)
-        if not again then graphs.todo(t, 'conclude', todo[2]) end
+        if not again then graphs.todo(t, 'decide', todo[2]) end
         return used, again
     end
 
-    -- Behind all that a retry has set in motion: an end that waits for no edge, since none was reopened, is decided.
-    function ops.conclude(t, todo)
+    -- Nodes that wait with no open edge are decided, be it that none leads to them or that none was opened again: behind all that a
+    -- retry opens, so that nobody is released who has to wait for another.
+    local BEFORE_DECIDING = { open = true, reopen = true, retry = true }
+    function ops.decide(t, todo, left)
         if not graphs.is_under_way(t, todo[2]) then return 0 end
-        if graphs.has_todo(t, todo[2]) then return MANY, todo end
-        local h = node(t, todo[2])
-        if h and h[STATE] == WAITING and h[LINKS][L.OPENED] == 1 and h[LINKS][L.OPEN] == 0 then decide(t, todo[2], h) end
-        return 1
+        if todo[3] == 0 and graphs.has_todo(t, todo[2], BEFORE_DECIDING) then return MANY, todo end
+        return walk(t, todo, left, function(id, h)
+            local place = h[LINKS]
+            if h[STATE] == WAITING and place[L.OPENED] == 1 and place[L.AWAITS] == '' and place[L.OPEN] == 0 then decide(t, id, h) end
+        end)
     end
 
     -- Records go, whatever index they are in; who waits for them is told, unless it is to be silent.
@@ -386,15 +389,15 @@ do
         graphs.todo(t, 'open', id)
     end
 
-    -- Whether something is still to be done about a graph.
-    local function has_todo(t, graph)
+    -- Whether something is still to be done about a graph; `of`: of these kinds.
+    local function has_todo(t, graph, of)
         for i = t.at or 1, #t.todos do
-            if t.todos[i][2] == graph then return true end
+            if t.todos[i][2] == graph and (not of or of[t.todos[i][1]]) then return true end
         end
         if not t.left then return false end
         for _, packed in ipairs(call('LRANGE', t.k.todos, 0, MANY - 1)) do
             local fine, todo = pcall(cmsgpack.unpack, packed)
-            if fine and type(todo) == 'table' and todo[2] == graph then return true end
+            if fine and type(todo) == 'table' and todo[2] == graph and (not of or of[todo[1]]) then return true end
         end
         return call('LLEN', t.k.todos) > MANY  -- it may be among the others
     end
