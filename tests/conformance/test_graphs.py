@@ -311,8 +311,8 @@ class Life:
             return
         id = jobs[step.which % len(jobs)]
         reply = await self.bench.change(Action.RETRY, id)
-        if self.state(id) is State.SKIPPED:
-            assert reply.changed == [], f"{id} is skipped by the rules"
+        if self.state(id) is State.SKIPPED or (not self.stopping(id) and self.worlds[self.home[id]].lacks(id)):
+            assert reply.changed == [], f"{id} lacks what it needs by the rules"
             return
         assert reply.changed == [id], f"{id} can be retried by the rules: {reply.skipped}"
         self.did(Kind.RETRY, id)

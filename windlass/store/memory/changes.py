@@ -45,7 +45,7 @@ def act(hub: Hub, id: str, change: Change, now: int, events: list[list[object]],
         return "no such job"
     if row.state not in ALLOWED[change.action]:
         return str(row.state)
-    if row.links is not None and (why_not := change_member(row, change.action)) is not None:
+    if row.links is not None and (why_not := change_member(hub, row, change.action)) is not None:
         return why_not
     if change.action is Action.RETRY and refuses(row):
         retry_all(hub, graph_of(row), now)  # all of it, or it would run before those it waits for

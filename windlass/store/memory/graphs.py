@@ -16,7 +16,7 @@ from windlass.store.base import Accept, Action, Change, GraphAnswer
 from windlass.store.memory.hub import Hub
 from windlass.store.memory.nodes import GraphRow, Phase, Place
 from windlass.store.memory.records import Row
-from windlass.store.memory.spreading import Step, graph_of, plan_audit, wait_again
+from windlass.store.memory.spreading import Step, first_blame, graph_of, plan_audit, refuses, wait_again
 from windlass.store.memory.todos import let_go, work_off
 
 # -- coming in
@@ -126,13 +126,16 @@ def retry_all(hub: Hub, graph: GraphRow, now: int) -> None:
         wait_again(Step(hub, now), graph.end)
 
 
-def change_member(row: Row, action: Action) -> str | None:
+def change_member(hub: Hub, row: Row, action: Action) -> str | None:
     """Why an action that fits a member's state must not be; most may."""
     place = row.links
     if place is None or place.graph is None:
         return None
     if action is Action.RETRY and row.state is State.SKIPPED:
         return f"skipped; retry {place.culprit} instead"
+    lacks = place.open == 0 and place.broken > place.links.spare
+    if action is Action.RETRY and lacks and not refuses(row):
+        return f"{row.state}; retry {first_blame(hub, row)} instead"
     # With todos, the graph may be under way again in a moment, and this be a member it waits for.
     if action is Action.DELETE and (place.graph.under_way or (place.graph.todos and place.graph.phase is Phase.REAL)):
         return "its workflow is under way"

@@ -113,6 +113,8 @@ def meet(step: Step, source: Row, out: Out, edge: Edge) -> None:
         if target.state is State.WAITING:  # else it is not given up because of this
             place.culprit = place.culprit or blame(source)
     hurry = out.hasty and source.state is not State.SUCCEEDED
+    if hurry and not place.opened:
+        open_node(step, target)  # at its turn nobody would know any more that it need not wait
     if target.state is State.WAITING and place.opened and not place.awaits and (place.open == 0 or hurry):
         decide(step, target)
 

@@ -11,7 +11,7 @@ from windlass.store.sqlite.audits import is_busy
 from windlass.store.sqlite.codes import CANCELLED, FAILED, SKIPPED, WAITING
 from windlass.store.sqlite.nodes import STAGED, Graph, Node, Web
 from windlass.store.sqlite.opening import open_early
-from windlass.store.sqlite.spreading import wait_again
+from windlass.store.sqlite.spreading import first_blame, wait_again
 from windlass.store.sqlite.staging import drop
 from windlass.store.sqlite.todos import Op, Step, Todo, put_up, work_off
 from windlass.store.sqlite.tx import Tx, ids_json
@@ -79,6 +79,8 @@ def why_not(tx: Tx, action: Action, nodes: Sequence[int]) -> dict[int, str]:
             continue
         if action is Action.RETRY and node.state == SKIPPED:
             answers[node.n] = f"skipped; retry {node.culprit} instead"
+        elif action is Action.RETRY and node.open == 0 and node.broken > node.spare and _stopped(web, node) is None:
+            answers[node.n] = f"{STATES[node.state]}; retry {first_blame(web, node)} instead"
         # With todos, the graph may be under way again in a moment, and this be a member it waits for.
         elif action is Action.DELETE and (graph.under_way or (graph.over and is_busy(tx, graph))):
             answers[node.n] = "its workflow is under way"

@@ -195,6 +195,8 @@ class Web:
         self.stopped: list[Graph] = []
         self.doomed: list[int] = []
         """What was done here and means something for others, which is still to be put up as todos."""
+        self.hurried: list[Node] = []
+        """Jobs that need not wait, and are to be opened before their turn: then nobody would know that any more."""
         self._numbers: dict[int, Node] = {}
         self._outs: dict[int, list[Out]] = {}
         self._errors: dict[str, tuple[str | None, str]] = {}

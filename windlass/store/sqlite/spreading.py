@@ -84,7 +84,9 @@ def _meet(web: Web, source: Node, out: Out, edge: Edge) -> None:
             target.culprit = target.culprit or blame(source)
     web.change(target)
     hurry = out.hasty and source.state != SUCCEEDED
-    if target.state == WAITING and not target.awaits and (target.open == 0 or hurry) and is_opened(web, target):
+    if hurry and target.state == NONE_SUCH:
+        web.hurried.append(target)
+    elif target.state == WAITING and not target.awaits and (hurry or (target.open == 0 and is_opened(web, target))):
         decide(web, target)
 
 

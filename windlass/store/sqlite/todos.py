@@ -15,7 +15,7 @@ from typing import NamedTuple
 from windlass.core.graph import WORK
 from windlass.store.sqlite import audits, opening, spreading, units
 from windlass.store.sqlite.codes import WAITING
-from windlass.store.sqlite.nodes import Graph, Web
+from windlass.store.sqlite.nodes import Graph, Node, Web
 from windlass.store.sqlite.tx import Tx, encode, ids_json
 
 
@@ -104,6 +104,9 @@ class Step:
     def _gather(self) -> None:
         """What was just done means something for others: put that up."""
         web = self.web
+        for node in web.hurried:
+            self._hurry(node)
+        web.hurried = []
         for node in web.ended:
             self.put(Op.SPREAD, node.graph, node.n)
         for node in web.reopened:
@@ -113,6 +116,14 @@ class Step:
         for doomed in web.doomed:
             self.put(Op.PRUNE, doomed)
         web.ended, web.reopened, web.stopped, web.doomed = [], [], [], []
+
+    def _hurry(self, hurried: Node) -> None:
+        graph = self.web.graph(hurried)
+        if graph is not None:
+            opening.open_early(self.web, graph, hurried.n)
+        for node in self.web.numbered([hurried.n]):
+            if node.state == WAITING:
+                spreading.decide(self.web, node)
 
     def _do(self, todo: Todo) -> None:
         if todo.n:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from windlass.core.job import State
 from windlass.core.links import Inject, On, Shape
 from windlass.store.base import Accept, Action
@@ -193,6 +195,74 @@ class ReopenRules:
         assert all("first" in reason for reason in reply.skipped.values()), f"say which one instead: {reply.skipped}"
         assert await bench.states("b", "c", "g") == ["skipped", "skipped", "failed"]
 
+    async def test_a_job_that_lacks_what_it_needs_cannot_be_retried(self, bench: Bench) -> None:
+        """It was cancelled and not skipped; what it was to be given is missing all the same."""
+        await bench.submit(chain("a", "b"))
+        await bench.change(Action.CANCEL, "b")
+        worker = await bench.worker()
+        await bench.play(worker, {"a": DEAD})
+        assert (await bench.change(Action.RETRY, "b")).skipped == {"b": "cancelled; retry a instead"}
+        await bench.change(Action.RETRY, "a")
+        await bench.change(Action.RETRY, "b")
+        await bench.drain()
+        assert await bench.states("a", "b", "g") == ["ready", "waiting", "waiting"]
+        assert await bench.play(worker) == ["a", "b"]
+        assert (await bench.graph()).state is State.SUCCEEDED
+
+    async def test_a_retried_job_waits_for_one_before_it_that_runs_again(self, bench: Bench) -> None:
+        await bench.submit(chain("a", "b"))
+        worker = await bench.worker()
+        await bench.play(worker, {"b": DEAD})
+        await bench.change(Action.RETRY, "a")
+        await bench.drain()
+        assert await bench.states("a", "b", "g") == ["ready", "failed", "failed"], "b has had its run"
+        await bench.change(Action.RETRY, "b")
+        await bench.drain()
+        assert await bench.states("a", "b", "g") == ["ready", "waiting", "waiting"]
+        claim = await worker.take("a")
+        await worker.settle(claim, value("again"))
+        assert (await worker.take("b")).given == b'"again"'
+
+    async def test_a_success_undone_by_a_failure_counts_for_what_was_given_up(self, bench: Bench) -> None:
+        await bench.submit(chord("a", "b"))
+        worker = await bench.worker()
+        await bench.play(worker, {"b": DEAD})
+        await bench.change(Action.RETRY, "a")
+        assert await bench.play(worker, {"a": DEAD}) == ["a"]
+        await bench.change(Action.RETRY, "b")
+        assert await bench.play(worker) == ["b"], "the body would lack the value of a"
+        info = await bench.graph()
+        assert (info.state, info.culprit) == (State.FAILED, "a")
+        await bench.change(Action.RETRY, "a")
+        assert await bench.play(worker) == ["a", "body"]
+
+    async def test_who_was_cancelled_while_it_waited_is_to_blame_itself(self, bench: Bench) -> None:
+        await bench.submit(Plan().job("a").job("b").job("t", "a", "b").job("u", "t").end("u"))
+        worker = await bench.worker()
+        a, b = await worker.claim()
+        await worker.settle(a, DEAD)
+        await bench.change(Action.CANCEL, "t")
+        await worker.settle(b, DONE)
+        await bench.drain()
+        assert (await bench.job("u")).reason == "t t was cancelled"
+        assert (await bench.graph()).culprit == "t"
+
+    async def test_who_was_retried_is_to_blame_itself(self, bench: Bench) -> None:
+        """Before, it had been given up because of another."""
+        await bench.submit(Plan(fail_fast=True).job("a").job("b", "a").end("b"))
+        worker = await bench.worker()
+        await bench.play(worker, {"a": DEAD})
+        await bench.change(Action.RETRY, "g")
+        await bench.play(worker, {"b": DEAD})
+        await bench.submit(Plan("h").job("c").job("d", "c").job("e", "d").end("e"))
+        await bench.change(Action.CANCEL, "d")
+        await bench.play(worker, {"c": DEAD})
+        await bench.change(Action.RETRY, "c")
+        await bench.change(Action.RETRY, "d")
+        await bench.play(worker, {"d": DEAD})
+        assert [(await bench.graph(id)).culprit for id in ("g", "h")] == ["b", "d"]
+        assert (await bench.job("e")).reason == "t d failed"
+
     async def test_several_failed_members_are_retried_in_one_call(self, bench: Bench) -> None:
         await bench.submit(chord("a", "b", "c"))
         worker = await bench.worker()
@@ -358,6 +428,46 @@ class WorkflowRetryRules:
         await bench.change(Action.RETRY, "g")
         assert await bench.play(worker) == ["b"]
         assert await bench.states("a", "f", "b", "g") == ["succeeded", "skipped", "succeeded", "succeeded"]
+
+    @pytest.mark.parametrize("order", ["af", "fa"])
+    async def test_a_retried_callback_waits_again_for_its_job(self, bench: Bench, order: str) -> None:
+        """Whichever comes first among the nodes. Else it would run while the job does, about a failure being undone."""
+        plan = Plan()
+        for id in order:
+            plan.job(id, *([failure("a")] if id == "f" else []))
+        await bench.submit(plan.job("b").end("a", done("f", Inject.NONE), "b"))
+        worker = await bench.worker()
+        a, b = await worker.claim()
+        await worker.settle(a, DEAD)
+        await bench.change(Action.CANCEL, "g")
+        await worker.settle(b, STOPPED)
+        await bench.drain()
+        assert await bench.states("a", "f", "b", "g") == ["failed", "cancelled", "cancelled", "cancelled"]
+        await bench.change(Action.RETRY, "g")
+        await bench.drain()
+        assert await bench.states("a", "f", "b", "g") == ["ready", "waiting", "ready", "waiting"]
+        assert await bench.play(worker) == ["a", "b"]
+        assert await bench.states("a", "f", "b", "g") == ["succeeded", "skipped", "succeeded", "succeeded"]
+
+    async def test_a_big_workflow_is_cancelled_and_retried_while_it_is_being_retried(self, bench: Bench) -> None:
+        """What the first retry has left to do and what the second has must not wait for each other."""
+        plan = Plan()
+        for n in range(1_200):
+            plan.job(f"m{n:05}")
+        for n in range(6):
+            plan.join(f"in{n}", *(f"m{i:05}" for i in range(n * 200, n * 200 + 200)))
+        await bench.submit(plan.end(*(f"in{n}" for n in range(6))))
+        await bench.change(Action.CANCEL, "g")
+        for _ in range(3):
+            await bench.drain()
+            assert (await bench.graph()).state is State.CANCELLED
+            await bench.change(Action.RETRY, "g")
+            await bench.change(Action.CANCEL, "g")
+            while (await bench.change(Action.RETRY, "g")).skipped:
+                await bench.store.sweep()
+            await bench.drain()
+            assert await bench.counts() == {"ready": 1_200}
+            await bench.change(Action.CANCEL, "g")
 
     async def test_a_workflow_that_succeeded_or_is_under_way_is_not_retried(self, bench: Bench) -> None:
         await bench.submit(chain("a"))

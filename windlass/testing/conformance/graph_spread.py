@@ -307,6 +307,22 @@ class JoinRules:
         assert await bench.play(worker) == ["p"]
         assert (await bench.graph()).state is State.SUCCEEDED
 
+    async def test_a_hasty_edge_hurries_also_what_is_not_opened_yet(self, bench: Bench) -> None:
+        """A workflow so big that something in it is over before all of it has taken its place."""
+        plan = Plan().join("e").join("no", failure("e")).job("b")
+        for n in range(1_200):
+            plan.job(f"m{n:05}", queue="others")
+        plan.job("p", done("no", Inject.NONE, hasty=True), done("b")).job("q", "p")
+        plan.join("j", done("no", Inject.NONE, hasty=True), done("b"))
+        await bench.submit(plan.end("j", "q"))
+        await bench.drain()
+        assert await bench.states("e", "no", "b", "p", "q", "j") == [
+            "succeeded", "failed", "ready", "ready", "waiting", "succeeded",
+        ]  # fmt: skip
+        worker = await bench.worker()
+        assert sorted(await bench.play(worker)) == ["b", "p", "q"]
+        assert (await bench.graph()).state is State.SUCCEEDED
+
     async def test_a_hasty_edge_is_patient_with_success(self, bench: Bench) -> None:
         plan = Plan().job("a").job("b").join("j", done("a", hasty=True), done("b"))
         await bench.submit(plan.job("p", "j").end("p"))

@@ -187,6 +187,10 @@ class World:
         """More of its edges are broken than it can spare."""
         return self.into(node.id).count(BROKEN) > node.spare
 
+    def lacks(self, id: str) -> bool:
+        """It can do nothing, and nothing that is under way will change that."""
+        return OPEN not in self.into(id) and self.is_beyond(self.nodes[id])
+
     def is_retried(self, node: Node) -> bool:
         return node.shape is Shape.CALL and not node.aftermath and self.state[node.id] in (FAILED, CANCELLED)
 

@@ -67,10 +67,14 @@ local function change_graph(t, id, g, action, reason)
 end
 
 -- Why an action that fits a member's state must not be; most may.
-local function why_not_member(t, h, action)
-    if action == 'retry' and h[STATE] == SKIPPED then return 'skipped; retry ' .. h[LINKS][L.CULPRIT] .. ' instead' end
+local function why_not_member(t, id, h, action)
+    local place = h[LINKS]
+    if action == 'retry' and h[STATE] == SKIPPED then return 'skipped; retry ' .. place[L.CULPRIT] .. ' instead' end
+    if action == 'retry' and place[L.OPEN] == 0 and place[L.BROKEN] > place[L.SPARE] and not graphs.refuses(t, h) then
+        return STATES[h[STATE]] .. '; retry ' .. graphs.first_blame(t, id) .. ' instead'
+    end
     -- With todos it may be under way again in a moment, and this be a member it waits for.
-    local graph = h[LINKS][L.GRAPH]
+    local graph = place[L.GRAPH]
     if action == 'delete' and (graphs.is_under_way(t, graph) or (graphs.row(t, graph) and graphs.has_todo(t, graph))) then
         return 'its workflow is under way'
     end
@@ -82,7 +86,7 @@ local function act(t, id, h, action, allowed, argument, reason)
     if not h or is_join(h) or graphs.is_hidden(t, h) then return 'no such job' end
     if h[LINKS] and h[LINKS][L.OPENED] == 0 then graphs.open_nodes(t, { id }) end  -- it is wanted before its turn comes
     if byte(allowed, h[STATE] + 1) == 48 then return STATES[h[STATE]] end
-    local why_not = h[LINKS] and h[LINKS][L.GRAPH] ~= '' and why_not_member(t, h, action)
+    local why_not = h[LINKS] and h[LINKS][L.GRAPH] ~= '' and why_not_member(t, id, h, action)
     if why_not then return why_not end
     if action == 'retry' and graphs.refuses(t, h) then  -- with all the others, in their order
         graphs.retry_all(t, h[LINKS][L.GRAPH])

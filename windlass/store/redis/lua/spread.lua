@@ -202,8 +202,10 @@ do
             if place[L.CULPRIT] == '' and to[STATE] == WAITING then place[L.CULPRIT] = blame(id, h) end
         end
         touch(t, target)
-        if to[STATE] == WAITING and place[L.OPENED] == 1 and place[L.AWAITS] == ''
-            and (place[L.OPEN] == 0 or (hasty and h[STATE] ~= SUCCEEDED)) then
+        local hurry = hasty and h[STATE] ~= SUCCEEDED
+        -- At its turn nobody would know any more that it need not wait.
+        if hurry and place[L.OPENED] == 0 then graphs.open_nodes(t, { target }) end
+        if to[STATE] == WAITING and place[L.OPENED] == 1 and place[L.AWAITS] == '' and (place[L.OPEN] == 0 or hurry) then
             decide(t, target, to)
         end
     end
@@ -267,5 +269,5 @@ do
     graphs.decided, graphs.node, graphs.decide, graphs.give_up, graphs.come_back = decided, node, decide, give_up, come_back
     graphs.blame, graphs.breaks, graphs.ins_of, graphs.edges_of, graphs.spread = blame, breaks, ins_of, edges_of, spread
     graphs.is_awaited, graphs.now_ready, graphs.refuse, graphs.note_ended = is_awaited, now_ready, refuse, note_ended
-    graphs.result_at_hand = result_at_hand
+    graphs.result_at_hand, graphs.first_blame = result_at_hand, first_blame
 end
