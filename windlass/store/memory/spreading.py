@@ -84,15 +84,17 @@ def spread(step: Step, row: Row) -> None:
     step.left -= 1 + len(place.edges)
     if not row.state.terminal:
         return
-    broke = False
+    news = []
     for at, (out, edge) in enumerate(zip(place.links.outs, place.edges, strict=True)):
         if edge is Edge.OPEN:
-            edge = place.edges[at] = decided(out.on, row.state, row.reason == lifecycle.EXPIRED)
-            broke = broke or edge is Edge.BROKEN
-            meet(step, row, out, edge)
-    graph = graph_of(row)
+            place.edges[at] = decided(out.on, row.state, row.reason == lifecycle.EXPIRED)
+            news.append((out, place.edges[at]))
+    graph, broke = graph_of(row), any(edge is Edge.BROKEN for _, edge in news)
     if broke and graph.new.fail_fast and row.task and row.state is State.FAILED and not place.links.aftermath:
+        # Before anyone behind it is decided: else what came first would say whether the workflow still succeeds.
         step.hub.stop(graph, "fail", because(row.task, row.id, row.state), row.id)
+    for out, edge in news:
+        meet(step, row, out, edge)
 
 
 def meet(step: Step, source: Row, out: Out, edge: Edge) -> None:

@@ -43,26 +43,25 @@ def spread(web: Web, source: Node) -> int:
     outs = web.outs_of(source)
     if not source.over:
         return 1
-    edges = [int(digit) for digit in source.edges]
-    state, expired, broke = STATES[source.state], source.reason == EXPIRED, False
+    edges = [Edge(int(digit)) for digit in source.edges]
+    state, expired, news = STATES[source.state], source.reason == EXPIRED, []
     for at, out in enumerate(outs):
-        if edges[at] == Edge.OPEN:
-            edges[at] = edge = decided(out.on, state, expired)
-            broke = broke or edge is Edge.BROKEN
-            _meet(web, source, out, edge)
-    if outs:
+        if edges[at] is Edge.OPEN:
+            edges[at] = decided(out.on, state, expired)
+            news.append((out, edges[at]))
+    if news:
         web.change(source).edges = "".join(str(int(edge)) for edge in edges)
     graph = web.graph(source)
-    if (
-        broke
-        and graph is not None
-        and graph.fail_fast
-        and source.state == FAILED
-        and source.job
-        and not source.aftermath
-    ):
+    if graph is not None and graph.fail_fast and any(edge is Edge.BROKEN for _, edge in news) and _is_fatal(source):
+        # Before anyone behind it is decided: else what came first would say whether the workflow still succeeds.
         web.stop(graph, "fail", because(source.task, source.id, state), source.id)
+    for out, edge in news:
+        _meet(web, source, out, edge)
     return 1 + len(outs)
+
+
+def _is_fatal(source: Node) -> bool:
+    return source.state == FAILED and source.job > 0 and not source.aftermath
 
 
 def _meet(web: Web, source: Node, out: Out, edge: Edge) -> None:

@@ -309,6 +309,18 @@ class FailFastRules:
         assert await bench.play(worker, {"a": DEAD}) == ["a", "b"]
         assert (await bench.graph()).state is State.SUCCEEDED
 
+    @pytest.mark.parametrize("first", ["a", "b"])
+    async def test_a_first_failure_that_could_be_spared_stops_it_all_the_same(self, bench: Bench, first: str) -> None:
+        """Also if it comes last, and nothing is left to be stopped but the end."""
+        await bench.submit(group("a", "b", spare=1, fail_fast=True))
+        worker = await bench.worker()
+        claims = {claim.id: claim for claim in await worker.claim()}
+        for id in sorted(claims, key=lambda id: id != first):
+            await worker.settle(claims[id], DEAD if id == "a" else DONE)
+        await bench.drain()
+        info = await bench.graph()
+        assert (info.state, info.stopping, info.culprit, info.reason) == (State.FAILED, "fail", "a", "t a failed")
+
     async def test_a_cancelled_job_stops_nothing(self, bench: Bench) -> None:
         await bench.submit(group("a", "b", fail_fast=True))
         await bench.change(Action.CANCEL, "a")

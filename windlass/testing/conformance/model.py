@@ -110,20 +110,19 @@ class World:
 
     def spread(self, id: str) -> None:
         """Decide the open edges behind a node that ended."""
-        node, state, broke = self.nodes[id], self.state[id], False
+        node, state = self.nodes[id], self.state[id]
         if state not in OVER:
             return
-        for target, at, edge in self.behind(id):
-            if self.edges[target.id, at] is not OPEN:
-                continue
+        edges = [(target, at, edge) for target, at, edge in self.behind(id) if self.edges[target.id, at] is OPEN]
+        breaks = any(state not in MEETS[edge.on] for _, _, edge in edges)
+        fatal = breaks and state is FAILED and node.shape is Shape.CALL and not node.aftermath
+        if fatal and self.plan.fields.get("fail_fast") and not self.stopping:
+            self.stop("fail")
+        for target, at, edge in edges:
             self.edges[target.id, at] = MET if state in MEETS[edge.on] else BROKEN
-            broke = broke or self.edges[target.id, at] is BROKEN
             settled = OPEN not in self.into(target.id)
             if self.state[target.id] is WAITING and (settled or (edge.hasty and state is not SUCCEEDED)):
                 self.decide(target)
-        fatal = broke and state is FAILED and node.shape is Shape.CALL and not node.aftermath
-        if fatal and self.plan.fields.get("fail_fast") and not self.stopping:
-            self.stop("fail")
 
     def decide(self, node: Node) -> None:
         stopped = "" if node.aftermath else self.stopping

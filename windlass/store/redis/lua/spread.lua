@@ -220,16 +220,14 @@ do
         local after, broke = concat(states), false
         place[L.EDGES] = after  -- all of them, before anyone behind it looks
         touch(t, id)
-        for k = 1, #before do
-            if byte(before, k) == OPEN then
-                local edge = byte(after, k)
-                broke = broke or edge == BROKEN
-                meet(t, id, h, outs[3 * k - 2], edge, outs[3 * k])
-            end
-        end
+        for k = 1, #before do broke = broke or (byte(before, k) == OPEN and byte(after, k) == BROKEN) end
         if broke and h[STATE] == FAILED and not is_join(h) and place[L.AFTERMATH] == 0 then
+            -- Before anyone behind it is decided: else it would depend on what came first whether the workflow still succeeds.
             local g = graphs.of(t, h)
             if g and g[G.FAIL_FAST] == 1 then graphs.stop(t, place[L.GRAPH], 'fail', because(h[TASK], id, FAILED), id) end
+        end
+        for k = 1, #before do
+            if byte(before, k) == OPEN then meet(t, id, h, outs[3 * k - 2], byte(after, k), outs[3 * k]) end
         end
     end
 
