@@ -128,7 +128,11 @@ def is_awaited(source: Row, out: Out) -> bool:
 
 
 def blame(source: Row) -> str:
-    return place_of(source).culprit or source.id
+    """Who is at fault when this one breaks an edge. For the end of a workflow that failed fast that is who stopped it,
+    whoever of those it stopped came to the end first."""
+    place = place_of(source)
+    stopper = place.graph.culprit if place.graph is not None and source is place.graph.end else ""
+    return stopper or place.culprit or source.id
 
 
 def decide(step: Step, row: Row) -> None:

@@ -101,7 +101,7 @@ def _repair(web: Web, node: Node) -> None:
         if found is Edge.BROKEN:
             node.broken += 1
             source = web.nodes.get(edge.source)
-            node.culprit = node.culprit or (edge.source if source is None else blame(source))
+            node.culprit = node.culprit or (edge.source if source is None else blame(web, source))
     if node.open == 0:
         decide(web, node)
 

@@ -80,7 +80,7 @@ def _meet(web: Web, source: Node, out: Out, edge: Edge) -> None:
     if edge is Edge.BROKEN:
         target.broken += 1
         if target.state in (WAITING, NONE_SUCH):  # else it is not given up because of this
-            target.culprit = target.culprit or blame(source)
+            target.culprit = target.culprit or blame(web, source)
     web.change(target)
     hurry = out.hasty and source.state != SUCCEEDED
     if hurry and target.state == NONE_SUCH:
@@ -94,8 +94,12 @@ def is_awaited(graph: Graph | None, source: Node, out: Out) -> bool:
     return graph is not None and source.id == graph.id and out.target == graph.parent
 
 
-def blame(source: Node) -> str:
-    return source.culprit or source.id
+def blame(web: Web, source: Node) -> str:
+    """Who is at fault when this one breaks an edge. For the end of a workflow that failed fast that is who stopped it,
+    whoever of those it stopped came to the end first."""
+    graph = web.graph(source)
+    stopper = graph.culprit if graph is not None and source.id == graph.id else ""
+    return stopper or source.culprit or source.id
 
 
 def decide(web: Web, node: Node) -> None:
@@ -135,7 +139,7 @@ def _refused(web: Web, node: Node) -> bool:
 def come_back(web: Web, node: Node, end: Node, edge: Edge) -> None:
     """The graph a job waited for is over: the job runs again, or its end becomes the job's own."""
     if edge is Edge.BROKEN:
-        web.change(node).culprit = blame(end)
+        web.change(node).culprit = blame(web, end)
         give_up(web, node, CODE[verdict(Shape.ONE, 1, 0, stopping(web, node))])
     elif node.replaced:
         web.end(node, SUCCEEDED, "", result=web.at_hand(end.id))
@@ -172,7 +176,7 @@ def first_blame(web: Web, node: Node) -> str:
             return edge.source
         states = zip(web.outs_of(source), source.edges, strict=True)
         if any(out.target == node.id and int(state) == Edge.BROKEN for out, state in states):
-            return blame(source)
+            return blame(web, source)
     return ""
 
 

@@ -340,6 +340,21 @@ class AdoptFaultRules:
         assert (await bench.graph("c")).state is State.CANCELLED
         assert await bench.state("p") == State.FAILED
 
+    @pytest.mark.parametrize("replaced", [False, True])
+    async def test_it_fails_with_what_stopped_its_graph(self, bench: Bench, replaced: bool) -> None:
+        """Of those that were stopped, some come to the end of the graph before who failed does, and have no error."""
+        plan = Plan("c", parent="p", fail_fast=True).job("a", queue="inner").job("s", queue="inner")
+        plan.join("j", "a").join("k", "j").end("k", "s", shape=Shape.MANY)
+        await bench.submit(chain("p", "next").job("then", "g", aftermath=True))
+        worker, other = await bench.worker("w1"), await bench.worker("w2", queues=["inner"])
+        await adopt(bench, worker, await worker.take("p"), plan, replaced)
+        await bench.play(other, {"a": DEAD})
+        job, culprit = await bench.job("p"), await bench.job("a")
+        assert (job.state, job.reason, job.error) == (State.FAILED, "t a failed", culprit.error)
+        for id in ("next", "then"):
+            assert (await bench.job(id)).reason == "t a failed", f"the reason of {id}"
+        assert (await bench.graph()).culprit == "a"
+
     async def test_a_retry_starts_from_the_beginning(self, bench: Bench) -> None:
         worker, other = await waiting(bench, inner("a"))
         await bench.play(other, {"a": DEAD})

@@ -272,7 +272,7 @@ local function add_graph(t, list, id, g)
     local size, meta, end_of = #list, call('HGET', t.k.metas, id), row(t, id)
     if end_of and end_of[LINKS] then
         if end_of[REASON] ~= '' then g[G.REASON] = end_of[REASON] end
-        local blamed = graphs.blame('', end_of)
+        local blamed = graphs.blame(t, '', end_of)
         if g[G.STOPPING] == '' then g[G.CULPRIT] = blamed end
     end
     list[size + 1], list[size + 2], list[size + 3] = id, pack(g), meta or '{}'

@@ -72,8 +72,14 @@ do
         if id == place[L.GRAPH] then end_workflow(t, id, h) end
     end
 
-    -- Whom an end is blamed on: the node itself, unless it was given up because of another.
-    local function blame(id, h) return h[LINKS] and h[LINKS][L.CULPRIT] ~= '' and h[LINKS][L.CULPRIT] or id end
+    -- Whom an end is blamed on: the node itself, unless it was given up because of another. For the end of a workflow that failed fast
+    -- that is who stopped it, whoever of those it stopped came to the end first.
+    local function blame(t, id, h)
+        local place = h[LINKS]
+        local g = place and place[L.GRAPH] == id and graphs.row(t, id)
+        if g and g[G.CULPRIT] ~= '' then return g[G.CULPRIT] end
+        return place and place[L.CULPRIT] ~= '' and place[L.CULPRIT] or id
+    end
 
     -- Whether a source broke an edge to a target.
     local function breaks(h, target)
@@ -99,7 +105,7 @@ do
         for _, source in ipairs(sources) do
             local h = row(t, source)
             if not h or not h[LINKS] then return source end
-            if breaks(h, id) then return blame(source, h) end
+            if breaks(h, id) then return blame(t, source, h) end
         end
         return ''
     end
@@ -164,7 +170,7 @@ do
     local function come_back(t, id, h, end_id, end_of, edge)
         local place = h[LINKS]
         if edge == BROKEN then
-            place[L.CULPRIT] = end_of and blame(end_id, end_of) or end_id
+            place[L.CULPRIT] = end_of and blame(t, end_id, end_of) or end_id
             give_up(t, id, h, verdict(ONE, 1, 0, stopping_of(t, h)))
         elseif place[L.REPLACED] == 1 then
             h[RESULT] = result_at_hand(end_of) or false
@@ -199,7 +205,7 @@ do
         place[L.OPEN] = place[L.OPEN] - 1
         if edge == BROKEN then
             place[L.BROKEN] = place[L.BROKEN] + 1
-            if place[L.CULPRIT] == '' and to[STATE] == WAITING then place[L.CULPRIT] = blame(id, h) end
+            if place[L.CULPRIT] == '' and to[STATE] == WAITING then place[L.CULPRIT] = blame(t, id, h) end
         end
         touch(t, target)
         local hurry = hasty and h[STATE] ~= SUCCEEDED

@@ -211,7 +211,7 @@ do
             if edge == OPEN then place[L.OPEN] = place[L.OPEN] + 1 end
             if edge == BROKEN then
                 place[L.BROKEN] = place[L.BROKEN] + 1
-                if place[L.CULPRIT] == '' then place[L.CULPRIT] = of and blame(source, of) or source end
+                if place[L.CULPRIT] == '' then place[L.CULPRIT] = of and blame(t, source, of) or source end
             end
         end
         touch(t, id)
