@@ -204,7 +204,9 @@ def give_up(step: Step, row: Row, state: State) -> None:
     if graph is not None:
         reason = graph.reason
     elif culprit is not None:
-        reason = because(culprit.task, culprit.id, culprit.state, culprit.reason == lifecycle.EXPIRED)
+        # In another graph it may have started again meanwhile.
+        how = culprit.state if culprit.state.terminal else State.FAILED
+        reason = because(culprit.task, culprit.id, how, culprit.reason == lifecycle.EXPIRED)
     else:
         reason = because("job", place.culprit, State.FAILED)
     if state is State.FAILED and culprit is not None:

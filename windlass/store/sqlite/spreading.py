@@ -156,7 +156,9 @@ def give_up(web: Web, node: Node, state: int) -> None:
     if graph is not None:
         reason = graph.reason
     elif culprit is not None:
-        reason = because(culprit.task, culprit.id, STATES[culprit.state], culprit.reason == EXPIRED)
+        # In another graph it may have started again meanwhile.
+        how = STATES[culprit.state] if culprit.over else State.FAILED
+        reason = because(culprit.task, culprit.id, how, culprit.reason == EXPIRED)
     else:
         reason = because("job", node.culprit, State.FAILED)
     error = web.error_of(culprit.id) if culprit is not None and state == FAILED else (None, "")

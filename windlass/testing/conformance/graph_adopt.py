@@ -355,6 +355,20 @@ class AdoptFaultRules:
             assert (await bench.job(id)).reason == "t a failed", f"the reason of {id}"
         assert (await bench.graph()).culprit == "a"
 
+    async def test_what_is_given_up_because_of_it_names_who_failed_also_if_that_runs_again(self, bench: Bench) -> None:
+        await bench.submit(Plan().job("p").job("s").job("t", "p", "s").end("t"))
+        worker, other = await bench.worker("w1"), await bench.worker("w2", queues=["inner"])
+        p, s = await worker.claim()
+        await adopt(bench, worker, p, inner("a"))
+        await bench.play(other, {"a": DEAD})
+        await bench.change(Action.RETRY, "c")
+        await bench.drain()
+        assert await bench.states("a", "p", "t") == ["ready", "failed", "waiting"]
+        await worker.settle(s, DONE)
+        await bench.drain()
+        job = await bench.job("t")
+        assert (job.state, job.reason) == (State.SKIPPED, "t a failed")
+
     async def test_a_retry_starts_from_the_beginning(self, bench: Bench) -> None:
         worker, other = await waiting(bench, inner("a"))
         await bench.play(other, {"a": DEAD})

@@ -58,34 +58,68 @@ MEETS = {On.SUCCESS: {SUCCEEDED}, On.FAILURE: {FAILED}, On.DONE: OVER}
 
 
 def foretell(plan: Plan, deeds: Iterable[Deed]) -> dict[str, Fate]:
-    """The fate of every node after these deeds."""
+    """The fate of every node after these deeds. For graphs that adopt others, ask their worlds."""
     world = World(plan)
     for deed in deeds:
         world.do(deed)
-    return {id: Fate(world.state[id], world.blames(id)) for id in world.state}
+    return world.fates()
 
 
 class World:
-    """A graph in the middle of its life. Deeds that are impossible by the rules are a mistake of the caller."""
+    """A graph in the middle of its life. Deeds that are impossible by the rules are a mistake of the caller.
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
+    ``outer``: the world of the job that adopts this graph, if any. What follows in one world may reach the others.
+    """
+
+    def __init__(self, plan: Plan, outer: World | None = None) -> None:
+        self.plan, self.outer = plan, outer
         self.nodes = {node.id: node for node in plan.added}
         self.state = dict.fromkeys(self.nodes, WAITING)
         # An edge is its target and its place among the target's edges.
+        self.adopted: list[World] = []
         self.edges = {(id, at): OPEN for id, node in self.nodes.items() for at in range(len(node.after))}
         self.given_up: set[str] = set()
         self.stopping = ""
+        # Jobs that wait for a graph they adopted, or did last, and those that are replaced by it.
+        self.awaits: dict[str, World] = {}
+        self.replaced: set[str] = set()
+        self.to_outer = OPEN
+        self.scapegoats: dict[str, frozenset[str]] = {}
         self.running: frozenset[str] = frozenset()
-        self.todos: deque[Callable[[], None]] = deque()
-        for node in plan.added:
+        self.todos: deque[Callable[[], None]] = outer.todos if outer is not None else deque()
+        if outer is None:
+            self.begin()
+
+    def begin(self) -> None:
+        for node in self.plan.added:
             if not node.after:
                 self.decide(node)
         self.follow()
 
+    def fates(self) -> dict[str, Fate]:
+        return {id: Fate(self.state[id], self.blames(id)) for id in self.state}
+
+    def family(self) -> list[World]:
+        """All worlds that one may reach another in."""
+        found = [self if self.outer is None else self.outer.family()[0]]
+        for world in found:
+            found += world.adopted
+        return found
+
+    def adopt(self, id: str, plan: Plan, replaced: bool) -> World:
+        """A running job adopts a graph, which begins its life."""
+        self.state[id] = WAITING
+        inner = self.awaits[id] = World(plan, self)
+        inner.running = self.running
+        self.adopted.append(inner)
+        (self.replaced.add if replaced else self.replaced.discard)(id)
+        inner.begin()
+        return inner
+
     def do(self, deed: Deed) -> None:
         """One deed, followed to its last consequence."""
-        self.running = deed.running
+        for world in self.family():
+            world.running = deed.running
         ends = {Kind.SUCCEED: SUCCEEDED, Kind.FAIL: FAILED, Kind.CANCEL: CANCELLED}
         if deed.kind in ends:
             self.end(deed.id, ends[deed.kind])
@@ -105,8 +139,11 @@ class World:
     # -- forwards
 
     def end(self, id: str, state: State) -> None:
-        self.state[id] = state
+        was, self.state[id] = self.state[id], state
         self.todos.append(partial(self.spread, id))
+        inner = self.awaits.get(id)
+        if inner is not None and was is WAITING and inner.state[inner.plan.id] is WAITING and not inner.stopping:
+            inner.stop("cancel")
 
     def spread(self, id: str) -> None:
         """Decide the open edges behind a node that ended."""
@@ -121,8 +158,32 @@ class World:
         for target, at, edge in edges:
             self.edges[target.id, at] = MET if state in MEETS[edge.on] else BROKEN
             settled = OPEN not in self.into(target.id)
-            if self.state[target.id] is WAITING and (settled or (edge.hasty and state is not SUCCEEDED)):
+            if self.is_idle(target.id) and (settled or (edge.hasty and state is not SUCCEEDED)):
                 self.decide(target)
+        if id == self.plan.id and self.outer is not None and self.to_outer is OPEN:
+            self.to_outer = MET if state in MEETS[self.plan.parent_on] else BROKEN
+            self.outer.come_back(self.plan.parent, self)
+
+    def is_idle(self, id: str) -> bool:
+        """It waits, and for its edges alone."""
+        return self.state[id] is WAITING and id not in self.awaits
+
+    def come_back(self, id: str, inner: World) -> None:
+        """The graph a job waits for is over."""
+        if self.state[id] is not WAITING or self.awaits.get(id) is not inner:
+            return
+        stopped = "" if self.nodes[id].aftermath else self.stopping
+        if inner.to_outer is BROKEN:
+            self.end(id, CANCELLED if stopped == "cancel" else FAILED)
+            self.given_up.add(id)
+            # In a graph that was stopped, who came to the end first is open.
+            self.scapegoats[id] = frozenset(inner.state) if inner.stopping else inner.blames(inner.plan.id)
+        elif id in self.replaced:
+            self.end(id, SUCCEEDED)
+        elif stopped:
+            self.end(id, CANCELLED)
+        else:
+            self.state[id] = READY
 
     def decide(self, node: Node) -> None:
         stopped = "" if node.aftermath else self.stopping
@@ -153,8 +214,15 @@ class World:
 
     def restart(self, id: str) -> None:
         self.state[id] = WAITING if OPEN in self.into(id) else READY
-        self.given_up.discard(id)
+        self.forget(id)
         self.todos.append(partial(self.reopen, id))
+
+    def forget(self, id: str) -> None:
+        """Nothing is left of the last run."""
+        self.given_up.discard(id)
+        self.awaits.pop(id, None)
+        self.replaced.discard(id)
+        self.scapegoats.pop(id, None)
 
     def reopen(self, id: str) -> None:
         """What broke because of this node's end is open again, and so is what it met if nothing came of that."""
@@ -165,21 +233,36 @@ class World:
                 gave_up = state is SKIPPED or (target.shape is not Shape.CALL and state in (FAILED, CANCELLED))
                 if edge is BROKEN and gave_up:
                     self.wait_again(target.id)
+        if id == self.plan.id and self.outer is not None:
+            self.outer.reopen_outer(self.plan.parent, self)
+
+    def reopen_outer(self, id: str, inner: World) -> None:
+        """The graph of a job starts again; a job that is replaced by it follows."""
+        state = self.state[id]
+        if inner.to_outer is OPEN or (inner.to_outer is MET and state in (READY, SUCCEEDED)):
+            return
+        inner.to_outer = OPEN
+        if self.awaits.get(id) is inner and id in self.replaced and state in (FAILED, CANCELLED):
+            self.wait_again(id)
 
     def wait_again(self, id: str) -> None:
         self.state[id] = WAITING
         self.given_up.discard(id)
+        self.scapegoats.pop(id, None)
         self.todos.append(partial(self.reopen, id))
 
     def retry_all(self) -> None:
         """Whatever failed or was cancelled waits, and the end at once; then whatever waits for nothing is decided."""
         self.stopping = ""
         for node in self.plan.added:
-            if self.is_retried(node) or (node.id == self.plan.id and self.state[node.id] in OVER):
+            if self.is_retried(node):
+                self.forget(node.id)
+                self.wait_again(node.id)
+            elif node.id == self.plan.id and self.state[node.id] in OVER:
                 self.wait_again(node.id)
         self.follow()
         for node in self.plan.added:
-            if self.state[node.id] is WAITING and OPEN not in self.into(node.id):
+            if self.is_idle(node.id) and OPEN not in self.into(node.id):
                 self.decide(node)
 
     def is_beyond(self, node: Node) -> bool:
@@ -207,6 +290,8 @@ class World:
 
     def blames(self, id: str) -> frozenset[str]:
         """Everyone who may be named as the culprit of a node that was given up."""
+        if id in self.scapegoats:
+            return self.scapegoats[id]
         found: set[str] = set()
         for at, edge in enumerate(self.nodes[id].after):
             if self.edges[id, at] is BROKEN:

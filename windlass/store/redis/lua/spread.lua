@@ -119,7 +119,9 @@ do
         if g then
             reason = g[G.REASON]
         elseif blamed then
-            reason = because(blamed[TASK], culprit, blamed[STATE], blamed[REASON] == 'expired')
+            -- In another graph it may have started again meanwhile.
+            local how = blamed[STATE] > RUNNING and blamed[STATE] or FAILED
+            reason = because(blamed[TASK], culprit, how, blamed[REASON] == 'expired')
         else
             reason = because('job', culprit, FAILED)
         end
