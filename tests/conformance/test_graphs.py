@@ -13,6 +13,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -31,19 +32,23 @@ from windlass.store.redis import RedisStore, library
 from windlass.store.redis.commands import Library
 from windlass.store.sqlite import SQLiteStore
 from windlass.testing.conformance import Bench, Hand, ManualClock
-from windlass.testing.conformance.bench import LEASE, move, value
+from windlass.testing.conformance.bench import HOUR, LEASE, START, move, value
 from windlass.testing.conformance.model import Deed, Kind, World
 from windlass.testing.conformance.outcomes import BACK, DEAD, RETRY_NOW, STOPPED
 from windlass.testing.conformance.plans import After, Plan, done
 
 SETTINGS = StoreSettings()
 MANY_CRASHES = 99
+TIME = HOUR // 2
+LATE = START + TIME
+"""The late hour: later than any life lasts by itself, and sooner than what is over is pruned."""
 
 # ---- random plans -----------------------------------------------------------------------------------------------
 
 
 class Sketch(NamedTuple):
-    """A node in the making. ``sources`` are taken modulo the nodes before it."""
+    """A node in the making. ``sources`` are taken modulo the nodes before it. ``expires``: what becomes of it if it has
+    not begun before the late hour comes."""
 
     join: bool
     sources: tuple[int, ...]
@@ -51,6 +56,7 @@ class Sketch(NamedTuple):
     spare: int
     hasty: bool
     fragile: bool
+    expires: State | None
 
 
 class Draft(NamedTuple):
@@ -72,6 +78,7 @@ SKETCHES = st.builds(
     spare=st.sampled_from([0, 0, 0, 1]),
     hasty=st.sampled_from([False, False, False, True]),
     fragile=st.sampled_from([False, False, True]),
+    expires=st.sampled_from([None, None, None, None, State.CANCELLED, State.FAILED]),
 )
 DRAFTS = st.builds(
     Draft,
@@ -92,8 +99,10 @@ def drawn(draft: Draft, id: str, parent: str = "", parent_on: On = On.SUCCESS) -
         if sketch.join:
             plan.join(names[n], *edges, spare=0 if sketch.hasty else sketch.spare)
         else:
-            crashes = 1 if sketch.fragile else MANY_CRASHES
-            plan.job(names[n], *edges, spare=0 if sketch.hasty else sketch.spare, max_crashes=crashes)
+            fields: dict[str, Any] = {"max_crashes": 1 if sketch.fragile else MANY_CRASHES}
+            if sketch.expires is not None:
+                fields |= {"expires_at": LATE, "expire_to": sketch.expires}
+            plan.job(names[n], *edges, spare=0 if sketch.hasty else sketch.spare, **fields)
     sources = {edge.source for node in plan.added for edge in node.after}
     ends = [After(name, on) for name, on in zip(names, draft.ends, strict=False) if name not in sources]
     plan.end(*ends, shape=Shape.MANY, spare=draft.spare)
@@ -102,6 +111,12 @@ def drawn(draft: Draft, id: str, parent: str = "", parent_on: On = On.SUCCESS) -
     if draft.after:
         plan.job(f"{id}.last", f"{id}.after0", aftermath=True, max_crashes=MANY_CRASHES)
     return plan
+
+
+def is_spared(plan: Plan) -> bool:
+    """Whether a workflow that is to fail fast may succeed in spite of something that does not."""
+    [end] = [node for node in plan.added if node.id == plan.id]
+    return plan.fields["fail_fast"] and (end.spare > 0 or any(edge.on is On.DONE for edge in end.after))
 
 
 def edges_of(sketch: Sketch, before: list[str]) -> list[After]:
@@ -128,7 +143,7 @@ class Step(NamedTuple):
 
 WEIGHTS = {
     "claim": 6, "settle": 10, "again": 2, "die": 2, "cancel": 2, "stop": 1, "retry": 4, "retry_all": 2, "adopt": 3,
-    "sweep": 1, "submit": 1, "check": 1,
+    "expire": 1, "sweep": 1, "submit": 1, "check": 1,
 }  # fmt: skip
 STEPS = st.builds(
     Step,
@@ -146,8 +161,9 @@ class Life:
         self.inner = list(inner)
         self.nested = bool(inner)
         self.fast = any(plan.fields["fail_fast"] for plan in plans) or any(draft.fail_fast for draft in inner)
-        # A first failure here may stop what waits for a failure there, and then it matters which of them came first.
-        self.one_by_one = self.nested and self.fast
+        # A first failure here may stop what waits for a failure there, or a workflow that others would let succeed,
+        # and then it matters which of them came first.
+        self.one_by_one = (self.nested and self.fast) or any(is_spared(plan) for plan in plans)
         self.bench = Bench(self.again_opened, store, clock, SETTINGS)
         self.worlds = {plan.id: World(plan) for plan in plans}
         self.deeds: dict[str, list[Deed]] = {plan.id: [] for plan in plans}
@@ -181,9 +197,13 @@ class Life:
         now = frozenset((self.running() if running is None else running) - {id})
         deed = Deed(kind, id, now)
         self.deeds[graph].append(deed)
-        before = {id for id, world in self.worlds.items() if world.stopping}
-        self.worlds[graph].do(deed)
+        self.tell(partial(self.worlds[graph].do, deed), now)
         self.asked.discard(id)
+
+    def tell(self, what: Callable[[], None], now: frozenset[str]) -> None:
+        """What comes of it may stop graphs, and then whatever runs in them is asked to end."""
+        before = {id for id, world in self.worlds.items() if world.stopping}
+        what()
         for stopped, world in self.worlds.items():
             if world.stopping and stopped not in before:
                 self.stopped.add(stopped)
@@ -218,8 +238,9 @@ class Life:
         if self.slow and step.what in ("cancel", "stop", "retry", "retry_all"):
             await self.bench.drain()
         await getattr(self, f"do_{step.what}")(step)
-        if self.slow and (self.nested or step.what in ("retry", "retry_all")):
+        if self.slow and (self.nested or self.one_by_one or step.what in ("retry", "retry_all")):
             await self.bench.drain()
+        await self.pass_away()
 
     async def do_claim(self, step: Step) -> None:
         await self.claim(await self.hand(step.which), 1 + step.how % 4)
@@ -275,7 +296,23 @@ class Life:
         assert (await self.bench.stage(plan)).status is Accept.ACCEPTED
         reply = await hand.settle(claim, Adopted(id, replaced))
         assert reply.refused == []
-        self.worlds[id] = self.worlds[self.home[claim.id]].adopt(claim.id, plan, replaced)
+        now, outer = frozenset(self.running()), self.worlds[self.home[claim.id]]
+        self.tell(lambda: self.worlds.update({id: outer.adopt(claim.id, plan, replaced, now)}), now)
+
+    async def do_expire(self, step: Step) -> None:
+        """The late hour comes. Several may fail by that at a time, which the lives of ``one_by_one`` do not bear."""
+        if not self.one_by_one and self.clock() < LATE:
+            await self.bench.drain()
+            self.clock.advance(TIME)
+
+    async def pass_away(self) -> None:
+        """After the late hour: whoever has to begin before it and does not run is swept away."""
+        if self.clock() >= LATE:
+            await self.bench.drain()
+            running = frozenset(self.running())
+            for plan in self.plans:
+                if not plan.parent:
+                    self.tell(partial(self.worlds[plan.id].expire, running), running)
 
     async def do_again(self, step: Step) -> None:
         """A lost reply: the same exchange once more."""
@@ -381,6 +418,7 @@ class Life:
             if not self.running():
                 break
             await self.do_settle(Step("settle", n, how * (n % 3)))
+            await self.pass_away()
         assert not self.running(), "it never ends"
         await self.check()
         for plan in self.plans:
@@ -439,6 +477,7 @@ def blamed(id: str, state: State, reason: str, blames: frozenset[str], deeds: li
     if state is State.SKIPPED:
         ends = (State.FAILED, State.CANCELLED, State.SUCCEEDED)
         possible = {because(task, one, end) for one in blames for end in ends for task in ("t", "")}
+        possible |= {because("t", one, State.CANCELLED, expired=True) for one in blames}
         assert reason in possible, f"{id} blames {reason!r}, not one of {sorted(blames)}\ndeeds: {deeds}"
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from windlass.core import lifecycle
 from windlass.core.event import Entry, Group
 from windlass.core.event import Row as EventRow
-from windlass.core.graph import WORK
+from windlass.core.graph import WORK, because
 from windlass.core.job import Finished, State
 from windlass.core.keep import UNLIMITED, read_bucket
 from windlass.store.base import Clock, Deliver, StoreSettings
@@ -317,6 +317,8 @@ class Hub:
         """A job that no longer waits takes the graph it waited for with it."""
         awaited = self.graphs.get(row.links.awaits) if row.links is not None and was is State.WAITING else None
         if awaited is not None and awaited.under_way:
+            if reason == lifecycle.EXPIRED:  # the job's time has passed, not that of the graph's jobs
+                reason = because(row.task, row.id, State.CANCELLED, expired=True)
             self.stop(awaited, "cancel", reason)
 
     def stop(self, graph: GraphRow, how: str, reason: str, culprit: str = "") -> None:

@@ -13,6 +13,9 @@ from typing import Any
 import msgspec
 
 from windlass.core.event import Row as EventRow
+from windlass.core.graph import because
+from windlass.core.job import State
+from windlass.core.lifecycle import EXPIRED
 from windlass.core.links import In, Out
 from windlass.store.base import INLINE_MAX
 from windlass.store.shared import STATES
@@ -374,6 +377,8 @@ class Web:
         """A job that waited for a graph has ended: the graph goes with it."""
         graph = self.graph_named(node.awaits)
         if graph is not None and graph.under_way:
+            if reason == EXPIRED:  # the job's time has passed, not that of the graph's jobs
+                reason = because(node.task, node.id, State.CANCELLED, expired=True)
             self.stop(graph, "cancel", reason or "cancelled")
 
     def _move(self, node: Node, row: list[Any]) -> None:

@@ -10,7 +10,7 @@ from windlass.core.links import On, Shape
 from windlass.store.base import INLINE_MAX, Accept, Action
 from windlass.testing.conformance.bench import LEASE, START, Bench, Hand, MakeBench, move, value
 from windlass.testing.conformance.outcomes import DEAD, DONE, RETRY_NOW, STOPPED
-from windlass.testing.conformance.plans import Plan, chain
+from windlass.testing.conformance.plans import Plan, chain, done, failure
 
 
 def inner(*ids: str, id: str = "c", parent: str = "p", on: On = On.SUCCESS) -> Plan:
@@ -415,6 +415,16 @@ class AdoptFaultRules:
         job = await bench.job("p")
         assert (job.state, job.reason) == (State.CANCELLED, "expired")
         assert (await bench.graph("c")).state.terminal or (await bench.graph("c")).stopping == "cancel"
+
+    async def test_what_is_stopped_because_its_job_expired_has_not_expired_itself(self, bench: Bench) -> None:
+        await bench.add("p", expires_in=60_000)
+        worker = await bench.worker("w1")
+        plan = Plan("c", parent="p").job("a", queue="inner").join("j", failure("a")).end("a", done("j"))
+        await adopt(bench, worker, await worker.take("p"), plan)
+        await bench.passes(60_001)
+        await bench.drain()
+        assert await bench.states("p", "a", "j", "c") == ["cancelled"] * 4, "a did not fail"
+        assert (await bench.job("a")).reason == "t p expired"
 
     async def test_the_worker_that_adopted_may_die(self, bench: Bench) -> None:
         worker, other = await waiting(bench, chord_of_p(), replaced=False)

@@ -79,6 +79,9 @@ class World:
         self.adopted: list[World] = []
         self.edges = {(id, at): OPEN for id, node in self.nodes.items() for at in range(len(node.after))}
         self.given_up: set[str] = set()
+        # Jobs that may not begin after a certain time, and those that did not begin in time.
+        self.mortal = {id for id, node in self.nodes.items() if node.fields.get("expires_at")}
+        self.expired: set[str] = set()
         self.stopping = ""
         # Jobs that wait for a graph they adopted, or did last, and those that are replaced by it.
         self.awaits: dict[str, World] = {}
@@ -106,11 +109,13 @@ class World:
             found += world.adopted
         return found
 
-    def adopt(self, id: str, plan: Plan, replaced: bool) -> World:
+    def adopt(self, id: str, plan: Plan, replaced: bool, running: frozenset[str]) -> World:
         """A running job adopts a graph, which begins its life."""
+        for world in self.family():
+            world.running = running
         self.state[id] = WAITING
         inner = self.awaits[id] = World(plan, self)
-        inner.running = self.running
+        inner.running = running
         self.adopted.append(inner)
         (self.replaced.add if replaced else self.replaced.discard)(id)
         inner.begin()
@@ -129,6 +134,16 @@ class World:
             self.restart(deed.id)
         else:
             self.retry_all()
+        self.follow()
+
+    def expire(self, running: frozenset[str]) -> None:
+        """The time of all that is mortal has passed; what runs goes on."""
+        for world in self.family():
+            world.running = running
+            for id in [id for id in world.nodes if id in world.mortal - running]:
+                if world.state[id] in (WAITING, READY):
+                    world.expired.add(id)
+                    world.end(id, world.nodes[id].fields.get("expire_to", CANCELLED))
         self.follow()
 
     def follow(self) -> None:
@@ -151,18 +166,22 @@ class World:
         if state not in OVER:
             return
         edges = [(target, at, edge) for target, at, edge in self.behind(id) if self.edges[target.id, at] is OPEN]
-        breaks = any(state not in MEETS[edge.on] for _, _, edge in edges)
+        breaks = any(not self.meets(id, edge.on) for _, _, edge in edges)
         fatal = breaks and state is FAILED and node.shape is Shape.CALL and not node.aftermath
         if fatal and self.plan.fields.get("fail_fast") and not self.stopping:
             self.stop("fail")
         for target, at, edge in edges:
-            self.edges[target.id, at] = MET if state in MEETS[edge.on] else BROKEN
+            self.edges[target.id, at] = MET if self.meets(id, edge.on) else BROKEN
             settled = OPEN not in self.into(target.id)
             if self.is_idle(target.id) and (settled or (edge.hasty and state is not SUCCEEDED)):
                 self.decide(target)
         if id == self.plan.id and self.outer is not None and self.to_outer is OPEN:
-            self.to_outer = MET if state in MEETS[self.plan.parent_on] else BROKEN
+            self.to_outer = MET if self.meets(id, self.plan.parent_on) else BROKEN
             self.outer.come_back(self.plan.parent, self)
+
+    def meets(self, id: str, on: On) -> bool:
+        """What expired counts as failed, also if it is called cancelled."""
+        return self.state[id] in MEETS[on] or (on is On.FAILURE and id in self.expired)
 
     def is_idle(self, id: str) -> bool:
         """It waits, and for its edges alone."""
@@ -223,6 +242,8 @@ class World:
         self.awaits.pop(id, None)
         self.replaced.discard(id)
         self.scapegoats.pop(id, None)
+        self.mortal.discard(id)
+        self.expired.discard(id)
 
     def reopen(self, id: str) -> None:
         """What broke because of this node's end is open again, and so is what it met if nothing came of that."""
@@ -249,6 +270,8 @@ class World:
         self.state[id] = WAITING
         self.given_up.discard(id)
         self.scapegoats.pop(id, None)
+        self.mortal.discard(id)
+        self.expired.discard(id)
         self.todos.append(partial(self.reopen, id))
 
     def retry_all(self) -> None:

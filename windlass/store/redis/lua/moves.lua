@@ -84,15 +84,17 @@ function graphs.stop(t, id, how, reason, culprit)
 end
 
 -- A job that waits for a graph it has started takes that with it.
-function graphs.stop_awaited(t, h, was, reason)
+function graphs.stop_awaited(t, id, h, was, reason)
     local awaited = was == WAITING and h[LINKS] and h[LINKS][L.AWAITS] or ''
-    if awaited ~= '' and graphs.is_under_way(t, awaited) then graphs.stop(t, awaited, 'cancel', reason, '') end
+    if awaited == '' or not graphs.is_under_way(t, awaited) then return end
+    if reason == 'expired' then reason = h[TASK] .. ' ' .. id .. ' expired' end  -- the job's time has passed, not that of the graph's jobs
+    graphs.stop(t, awaited, 'cancel', reason, '')
 end
 
 -- What the end of a job means for its graph and for the one it waits for.
 local function end_in_graph(t, id, h, was)
     local place, failed = h[LINKS], h[STATE] == FAILED
-    graphs.stop_awaited(t, h, was, h[REASON] ~= '' and h[REASON] or 'cancelled')
+    graphs.stop_awaited(t, id, h, was, h[REASON] ~= '' and h[REASON] or 'cancelled')
     if place[L.EDGES] ~= '' then graphs.todo(t, 'spread', place[L.GRAPH], id) end
     local g = graphs.of(t, h)
     place[L.CULPRIT] = ''  -- it is to blame itself; whoever gives a node up says otherwise

@@ -120,7 +120,7 @@ do
         tell(t, silent and {} or ids, function(id) return '\150' .. text(id) .. '\192\192\192' .. text('deleted') .. '\195' end)
         for _, id in ipairs(ids) do
             local h = row(t, id)
-            graphs.stop_awaited(t, h, h[STATE], 'deleted')
+            graphs.stop_awaited(t, id, h, h[STATE], 'deleted')
             unplace(t, id, h)
             unfile(t, id, h)
             if h[EXPIRES] > 0 then rem(t, 'expiring', id) end
