@@ -35,7 +35,9 @@ def next_check(tx: Tx) -> list[int]:
 
 
 def is_busy(tx: Tx, graph: Graph) -> bool:
-    """Whether there is a todo of its own, which will move it on."""
+    """Whether there is a todo of its own, which will move it on, or an end in this very step that is yet to spread."""
+    if any(graph.n < node <= graph.last for node, _ in tx.ended):
+        return True
     return bool(tx.todos) and bool(tx.value(BUSY, (graph.n,)))
 
 

@@ -405,6 +405,18 @@ class AuditRules:
         assert not any(reply.repaired for reply in replies)
         assert all(reply.next_check != 0 for reply in replies)
 
+    async def test_an_end_in_the_step_of_the_audit_is_no_hang(self, make_bench: MakeBench) -> None:
+        """Its last live job expires in the very sweep that looks at the workflow, and fails it fast."""
+        bench = await make_bench(audit_every=60_000)
+        plan = Plan(fail_fast=True).job("a", expires_in=60_000, expire_to=State.FAILED).job("b", "a").end("b")
+        await bench.submit(plan)
+        bench.clock.advance(60_001)
+        assert (await bench.store.sweep()).repaired == []
+        await bench.drain()
+        assert "workflow_repaired" not in await bench.kinds("g")
+        info = await bench.graph()
+        assert (info.state, info.stopping, info.culprit) == (State.FAILED, "fail", "a")
+
     async def test_next_check_tells_of_the_next_audit(self, make_bench: MakeBench) -> None:
         bench = await make_bench(audit_every=20_000)
         await bench.submit(chain("a"))

@@ -412,6 +412,11 @@ do
     -- Looks at a page of a graph's nodes, in a circle that begins where the last live one was. True: nothing in it is alive, and
     -- nothing will ever happen. False: it is well. Nil: there is more to look at.
     local function audit(t, id, g, size)
+        if has_todo(t, id) then
+            g[G.LOOKED] = 0  -- what was looked at may be released by that
+            graphs.touch(t, id)
+            return false
+        end
         if g[G.LOOKED] == 0 or g[G.STAMP] ~= g[G.LOOKED_STAMP] then g[G.LOOKED], g[G.LOOKED_STAMP] = 0, g[G.STAMP] end
         local ids = page(t, id, g[G.LOOKED_FROM], min(size, g[G.NODES] - g[G.LOOKED]))
         graphs.touch(t, id)
@@ -426,7 +431,7 @@ do
         if g[G.LOOKED_FROM] >= g[G.NODES] or #ids == 0 then g[G.LOOKED_FROM] = 0 end
         if g[G.LOOKED] < g[G.NODES] and #ids > 0 then return nil end
         g[G.LOOKED] = 0
-        return not has_todo(t, id)
+        return true
     end
 
     -- Looks at workflows under way whose time for it has come; answers those that hung, which are put right.
