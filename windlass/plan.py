@@ -417,7 +417,7 @@ def fan(maker: Planner, node: Node, known: dict[str, Node]) -> list[Node]:
     """A tree of joins between a node and those that begin with its success. Other edges stay where they are."""
     kept = [out for out in node.outs if out.on is not On.SUCCESS]
     if len(kept) >= WIDTH:
-        raise ConfigError(f"a work has more than {WIDTH} callbacks and other works that go on when it failed; use fewer")
+        raise ConfigError(f"a work has more than {WIDTH} callbacks, or works that go on when it failed; use fewer")
     targets = [known[out.target] for out in node.outs if out.on is On.SUCCESS]
     made: list[Node] = []
     while len(targets) > WIDTH - len(kept):
