@@ -32,7 +32,9 @@ class Step:
         self.released: Counter[str] = Counter()
 
     def groups(self) -> list[Group]:
-        return [(kind, "", rows) for kind, rows in self.events.items()]
+        """What was opened comes first: it may have ended in the same step."""
+        kinds = sorted(self.events, key=lambda kind: kind != "enqueued")
+        return [(kind, "", self.events[kind]) for kind in kinds]
 
     def ended(self, row: Row) -> None:
         """The event of a job that was ended here."""

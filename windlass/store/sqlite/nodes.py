@@ -455,7 +455,8 @@ class Web:
             values = (tx.now, ranks, tx.memo.done, tx.memo.failed, ids_json(self._filing))
             tx.run("INSERT INTO file VALUES (?, ?, ?, ?, ?)", values)
             self._filing.clear()
-        for kind, news in self._events.items():
+        # What was opened comes first: it may have ended in the same step.
+        for kind, news in sorted(self._events.items(), key=lambda group: group[0] != "enqueued"):
             tx.record(kind, "", news)
         self._events.clear()
 

@@ -316,7 +316,8 @@ local function open_group(t, kind, worker, task, queue, data)
     if not block then
         block = {}
         t.blocks[name] = block
-        t.blocks[#t.blocks + 1] = block
+        -- What came in goes first: in a graph it may have ended in the same step.
+        table.insert(t.blocks, kind == 'enqueued' and 1 or #t.blocks + 1, block)
     end
     local group = block[#block]
     if not group or group[3] ~= task or group[4] ~= queue or not data ~= not group[6] then
