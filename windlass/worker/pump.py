@@ -23,9 +23,9 @@ LOOK_AHEAD_SECONDS = 0.03
 LOOK_AHEAD_MAX = 2_000
 RETRY_MAX = 2.0
 
-BATCH_FIRST = 250
+BATCH_FIRST = 100
 BATCH_LEAST = 50
-QUICK, SLOW = 0.006, 0.012
+QUICK, SLOW = 0.005, 0.010
 """With a serial store a batch grows while an exchange is quick, and shrinks when it is slow, since everyone else waits
 meanwhile. A job of a workflow costs it several times what another does."""
 
