@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from windlass.core.graph import NewGraph
 from windlass.core.job import Finished, NewJob
 from windlass.errors import StoreError, StoreUnavailable
 from windlass.store.base import MAX_BATCH, Accept, Answer, GraphAnswer, Store
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("windlass.client")
 
 T = TypeVar("T")
+InsertGraph = Callable[[NewGraph, int, Sequence[NewJob], bool], Awaitable[GraphAnswer]]
 
 RESEND_SECONDS = 0.05
 PATIENCE_SECONDS = 8.0
@@ -187,24 +189,32 @@ async def send_graph(store: Store, plan: Plan) -> GraphAnswer:
     """Bring a workflow to the store in parts, of which the last makes it real. What was staged of one that is not
     accepted in the end is never seen, and vanishes.
     """
-    graph, first, restarts = plan.graph, 0, 0
-    while True:
-        part = plan.part(first)
-        commit = first + len(part) == graph.nodes
-        answer = await _resent(partial(store.insert_graph, graph, first, part, commit))
-        if answer.status is Accept.REFUSED and answer.staged < first and restarts < RESTARTS:
-            first, restarts = answer.staged, restarts + 1  # the store lost some of it: it was down, or we were slow
-        elif answer.status is not Accept.ACCEPTED or commit:
-            break
-        else:
-            first += len(part)
-    status, more = answer.status, answer.more
+    graph = plan.graph
+    answer = await send_parts(lambda *part: _resent(partial(store.insert_graph, *part)), graph, plan.part, True)
+    more = answer.more
     try:
         while more:
-            more = (await store.insert_graph(graph, first, [], True)).more
+            more = (await store.insert_graph(graph, graph.nodes, [], True)).more
     except StoreUnavailable as error:
         log.info("workflow %s is accepted; workers will see to the rest of its jobs: %s", graph.id, error)
-    return GraphAnswer(status, answer.reason)
+    return GraphAnswer(answer.status, answer.reason)
+
+
+async def send_parts(
+    insert: InsertGraph, graph: NewGraph, part: Callable[[int], Sequence[NewJob]], commit: bool
+) -> GraphAnswer:
+    """The answer to the last part, or to the first that is not accepted. ``part(n)``: the nodes from number n on."""
+    first = restarts = 0
+    while True:
+        nodes = part(first)
+        last = first + len(nodes) == graph.nodes
+        answer = await insert(graph, first, nodes, commit and last)
+        if answer.status is Accept.REFUSED and answer.staged < first and restarts < RESTARTS:
+            first, restarts = answer.staged, restarts + 1  # the store lost some of it: it was down, or we were slow
+        elif answer.status is not Accept.ACCEPTED or last:
+            return answer
+        else:
+            first += len(nodes)
 
 
 async def _resent(call: Callable[[], Awaitable[T]]) -> T:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from windlass.call import Draft, Signature, new_id
+from windlass.client import batches
 from windlass.core.graph import NewGraph
 from windlass.core.job import NewJob
 from windlass.core.links import WIDTH, In, Inject, Links, On, Out, Shape
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
     from windlass.app import Windlass
 
 PART = 250
-PART_BYTES = 1_048_576
-"""A part of a plan, as it is sent: so many nodes, and about so many bytes."""
+"""A part of a plan, as it is sent, has at most so many nodes, and at most about as many bytes as a batch of jobs."""
 
 MOST_CALLBACKS = 100
 """Callbacks of one work. Their edges are not spread over joins, as others are."""
@@ -89,17 +89,9 @@ class Plan:
         """All of them, in an order in which every edge leads forward."""
         return [node.to_job(self._source, self._meta) for node in self.steps]
 
-    def part(self, first: int) -> list[NewJob]:
+    def part(self, first: int) -> Sequence[NewJob]:
         """As many nodes from number ``first`` on as go into one call."""
-        jobs: list[NewJob] = []
-        size = 0
-        for node in self.steps[first : first + PART]:
-            job = node.to_job(self._source, self._meta)
-            size += len(job.payload)
-            if jobs and size > PART_BYTES:
-                break
-            jobs.append(job)
-        return jobs
+        return batches([node.to_job(self._source, self._meta) for node in self.steps[first : first + PART]])[0]
 
 
 def make_plan(app: Windlass, work: Work[Any], *, parent: str = "", replaced: bool = False) -> Plan:

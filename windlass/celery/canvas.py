@@ -323,17 +323,8 @@ class _Composed(Signature):
         return made
 
 
-class chain(_Composed):
-    """One after the other; each gets the result of the one before as its first argument."""
-
-    kind = "chain"
-
-    def __init__(self, *tasks: Any, app: Celery | None = None, **options: Any) -> None:
-        steps: list[Signature] = []
-        for sig in _signatures(_several(tasks), app):
-            # What was said of a chain as a whole would be lost if it were taken apart.
-            steps.extend(sig.tasks if isinstance(sig, chain) and not sig.options else [sig])
-        self._build({"tasks": steps}, app, options)
+class _Listed(_Composed):
+    """A list of signatures: a chain or a group."""
 
     @classmethod
     def _read(cls, d: Mapping[str, Any], app: Celery | None) -> Signature:
@@ -351,6 +342,19 @@ class chain(_Composed):
     @property
     def is_empty(self) -> bool:
         return not self.tasks
+
+
+class chain(_Listed):
+    """One after the other; each gets the result of the one before as its first argument."""
+
+    kind = "chain"
+
+    def __init__(self, *tasks: Any, app: Celery | None = None, **options: Any) -> None:
+        steps: list[Signature] = []
+        for sig in _signatures(_several(tasks), app):
+            # What was said of a chain as a whole would be lost if it were taken apart.
+            steps.extend(sig.tasks if isinstance(sig, chain) and not sig.options else [sig])
+        self._build({"tasks": steps}, app, options)
 
     def _fill(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if self.tasks and not self.immutable:
@@ -376,7 +380,7 @@ class chain(_Composed):
 abstract_chain = _chain = chain  # Celery's other names for it
 
 
-class group(_Composed):
+class group(_Listed):
     """All of them at the same time; the result is the list of theirs, in order."""
 
     kind = "group"
@@ -387,23 +391,6 @@ class group(_Composed):
             # As in Celery: a group in a group is taken apart, and a chain of nothing left out.
             members.extend(sig.tasks if isinstance(sig, group) else [sig] if not sig.is_empty else [])
         self._build({"tasks": members}, app, options)
-
-    @classmethod
-    def _read(cls, d: Mapping[str, Any], app: Celery | None) -> Signature:
-        return cls._restored(cls(list(d["kwargs"]["tasks"]), app=app), d)
-
-    @property
-    def tasks(self) -> list[Signature]:
-        tasks: list[Signature] = self["kwargs"]["tasks"]
-        return tasks
-
-    @property
-    def members(self) -> list[Signature]:
-        return self.tasks
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.tasks
 
     def _fill(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         for task in self.tasks:

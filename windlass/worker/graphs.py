@@ -8,23 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeVar
 
-from windlass.core.job import Claim, ErrorInfo, NewJob
+from windlass.client import batches, send_parts
+from windlass.core.job import Claim, ErrorInfo
 from windlass.core.lifecycle import Adopted, Adopting, Failed
 from windlass.errors import StoreUnavailable
 from windlass.failpoints import failpoint
+from windlass.plan import PART
 from windlass.store.base import Accept, Store
 from windlass.values import read_value
 
 log = logging.getLogger("windlass.worker")
 
 T = TypeVar("T")
-
-PART, PART_BYTES = 250, 1_048_576
-"""So many nodes are staged in one call, of about so many bytes."""
 
 RETRY_MAX = 2.0
 REFUSED = "workflow not accepted"
@@ -46,12 +45,16 @@ class Graphs:
     async def stage(self, adopting: Adopting) -> Adopted | Failed:
         """Bring a job's new graph to the store, part by part. The settle that follows makes it real."""
         graph, nodes = adopting.graph, adopting.nodes
-        for first, part in parts(nodes):
-            answer = await self._insist(partial(self._store.insert_graph, graph, first, part, commit=False))
-            if answer.status is not Accept.ACCEPTED:
-                kind = "EnqueueError" if answer.status is Accept.REFUSED else "IdConflict"
-                message = f"workflow {graph.id} was not accepted: {answer.reason or 'it exists already'}"
-                return Failed(ErrorInfo(f"windlass.errors.{kind}", message, fingerprint=REFUSED), None, REFUSED)
+        answer = await send_parts(
+            lambda *part: self._insist(partial(self._store.insert_graph, *part)),
+            graph,
+            lambda first: batches(nodes[first : first + PART])[0],
+            commit=False,
+        )
+        if answer.status is not Accept.ACCEPTED:
+            kind = "EnqueueError" if answer.status is Accept.REFUSED else "IdConflict"
+            message = f"workflow {graph.id} was not accepted: {answer.reason or 'it exists already'}"
+            return Failed(ErrorInfo(f"windlass.errors.{kind}", message, fingerprint=REFUSED), None, REFUSED)
         failpoint("after_stage")
         return Adopted(graph.id, adopting.replaced)
 
@@ -65,14 +68,3 @@ class Graphs:
                 log.warning("the store cannot be reached for a workflow, will go on trying: %s", error)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, RETRY_MAX)
-
-
-def parts(nodes: Sequence[NewJob]) -> Iterator[tuple[int, Sequence[NewJob]]]:
-    """Nodes in parts of a bounded size, each with the number of its first."""
-    first = size = 0
-    for number, node in enumerate(nodes):
-        if number - first == PART or (number > first and size + len(node.payload) > PART_BYTES):
-            yield first, nodes[first:number]
-            first, size = number, 0
-        size += len(node.payload)
-    yield first, nodes[first:]

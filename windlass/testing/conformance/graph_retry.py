@@ -10,7 +10,18 @@ from windlass.store.base import Accept, Action
 from windlass.testing.conformance.bench import START, Bench, move, value
 from windlass.testing.conformance.graph_stop import aftermath
 from windlass.testing.conformance.outcomes import DEAD, DONE, STOPPED
-from windlass.testing.conformance.plans import After, Plan, callbacks, chain, chord, diamond, done, failure, group
+from windlass.testing.conformance.plans import (
+    After,
+    Plan,
+    callbacks,
+    chain,
+    chord,
+    diamond,
+    done,
+    failure,
+    group,
+    wide_group,
+)
 
 
 class ReopenRules:
@@ -451,12 +462,7 @@ class WorkflowRetryRules:
 
     async def test_a_big_workflow_is_cancelled_and_retried_while_it_is_being_retried(self, bench: Bench) -> None:
         """What the first retry has left to do and what the second has must not wait for each other."""
-        plan = Plan()
-        for n in range(1_200):
-            plan.job(f"m{n:05}")
-        for n in range(6):
-            plan.join(f"in{n}", *(f"m{i:05}" for i in range(n * 200, n * 200 + 200)))
-        await bench.submit(plan.end(*(f"in{n}" for n in range(6))))
+        await bench.submit(wide_group())
         await bench.change(Action.CANCEL, "g")
         for _ in range(3):
             await bench.drain()
@@ -478,12 +484,7 @@ class WorkflowRetryRules:
         assert await worker.claim() == []
 
     async def test_a_big_workflow_is_retried_step_by_step(self, bench: Bench) -> None:
-        plan = Plan()
-        for n in range(1_200):
-            plan.job(f"m{n:05}")
-        for n in range(6):
-            plan.join(f"in{n}", *(f"m{i:05}" for i in range(n * 200, n * 200 + 200)))
-        await bench.submit(plan.end(*(f"in{n}" for n in range(6))))
+        await bench.submit(wide_group())
         await bench.drain()
         await bench.change(Action.CANCEL, "g")
         await bench.drain()
@@ -546,12 +547,7 @@ class DeleteRules:
         assert await bench.state("j") == State.SUCCEEDED
 
     async def test_a_big_workflow_is_deleted_step_by_step(self, bench: Bench) -> None:
-        plan = Plan()
-        for n in range(1_200):
-            plan.job(f"m{n:05}")
-        for n in range(6):
-            plan.join(f"in{n}", *(f"m{i:05}" for i in range(n * 200, n * 200 + 200)))
-        await bench.submit(plan.end(*(f"in{n}" for n in range(6))))
+        await bench.submit(wide_group())
         await bench.drain()
         await bench.change(Action.CANCEL, "g")
         await bench.drain()

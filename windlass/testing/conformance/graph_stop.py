@@ -9,7 +9,7 @@ from windlass.core.links import Inject, On, Shape
 from windlass.store.base import Action
 from windlass.testing.conformance.bench import LEASE, START, Bench, move, value
 from windlass.testing.conformance.outcomes import DEAD, DONE, LOSE_TO_CANCEL, STOPPED
-from windlass.testing.conformance.plans import After, Plan, callbacks, chain, chord, done, failure, group
+from windlass.testing.conformance.plans import After, Plan, callbacks, chain, chord, done, failure, group, wide_group
 
 
 def mixed() -> Plan:
@@ -108,12 +108,7 @@ class StopRules:
 
     async def test_no_job_of_a_workflow_being_cancelled_is_claimed(self, bench: Bench) -> None:
         """The todo takes several steps; the word is given at once."""
-        plan = Plan()
-        for n in range(1_200):
-            plan.job(f"m{n:05}")
-        for n in range(6):
-            plan.join(f"in{n}", *(f"m{i:05}" for i in range(n * 200, n * 200 + 200)))
-        await bench.submit(plan.end(*(f"in{n}" for n in range(6))))
+        await bench.submit(wide_group())
         await bench.drain()
         assert await bench.counts() == {"ready": 1_200}
         worker = await bench.worker()

@@ -138,6 +138,17 @@ def diamond(**fields: Any) -> Plan:
     return plan.join("k", "b", "c").job("d", "k").end("d")
 
 
+def wide_group(size: int = 1_200) -> Plan:
+    """More jobs than one step touches, side by side (``m00000`` and so on), two hundred to a join."""
+    plan, joins = Plan(), [f"in{n}" for n in range(size // 200)]
+    members = [f"m{n:05}" for n in range(size)]
+    for one in members:
+        plan.job(one)
+    for n, one in enumerate(joins):
+        plan.join(one, *members[200 * n : 200 * n + 200])
+    return plan.end(*joins)
+
+
 def fan_out(width: int, **fields: Any) -> Plan:
     """``root``, then so many jobs behind a tree of joins, and a tree of joins behind them."""
     plan = Plan("g", **fields).job("root")
