@@ -44,6 +44,25 @@ class QueueFull(EnqueueError):
     """The queue holds as many ready jobs as it may."""
 
 
+class QueueDraining(EnqueueError):
+    """The queue takes in no new jobs: it is being drained."""
+
+
+# -- held by somebody else
+
+
+class Busy(WindlassError):
+    """Somebody else is at it: the lock is taken, or the same block runs elsewhere."""
+
+
+class LockLost(WindlassError):
+    """The lock expired, or was taken away, while it was believed to be held."""
+
+
+class BreakerOpen(WindlassError):
+    """The circuit breaker is open: what it guards failed too often of late."""
+
+
 # -- the store
 
 

@@ -17,7 +17,7 @@ from windlass.errors import ConfigError
 _KINDS = (
     "enqueued started progress log retried snoozed released succeeded failed cancelled skipped duplicate lost replayed "
     "deleted waiting worker_up worker_down workflow_started workflow_succeeded workflow_failed workflow_cancelled "
-    "workflow_repaired"
+    "workflow_repaired replaced gate_changed schedule_fired"
 )
 KINDS = frozenset(_KINDS.split(" "))
 

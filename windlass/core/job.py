@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from windlass.core.links import Inject, Links
+from windlass.core.terms import Terms
 
 
 class State(StrEnum):
@@ -83,6 +84,7 @@ class NewJob(msgspec.Struct, kw_only=True):
     keep_done: str = ""
     keep_failed: str = ""
     links: Links | None = None
+    terms: Terms | None = None
 
 
 class Claim(msgspec.Struct, array_like=True):
@@ -121,7 +123,10 @@ class Claim(msgspec.Struct, array_like=True):
 
 
 class Job(msgspec.Struct, kw_only=True):
-    """The whole record. ``awaits``: the graph it started and waits for; ``replaced``: whose value is to be its own."""
+    """The whole record. ``awaits``: the graph it started and waits for; ``replaced``: whose value is to be its own.
+
+    ``terms``: under which it may start, None for a job that has none.
+    """
 
     id: str
     task: str
@@ -153,6 +158,7 @@ class Job(msgspec.Struct, kw_only=True):
     links: Links | None = None
     awaits: str = ""
     replaced: bool = False
+    terms: Terms | None = None
 
 
 class ErrorInfo(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -13,7 +13,7 @@ from windlass.core.graph import NewGraph
 from windlass.core.job import AttemptInfo, Claim, ErrorInfo, Fence, NewJob, State
 
 MAX_ATTEMPTS_KEPT = 10
-CRASHED, UNKNOWN, EXPIRED = "worker crashed", "unknown task", "expired"
+CRASHED, UNKNOWN, EXPIRED, DROPPED = "worker crashed", "unknown task", "expired", "queue full"
 
 _error_decoder = msgspec.json.Decoder(ErrorInfo)
 _encode = msgspec.json.Encoder().encode
@@ -195,6 +195,12 @@ def unknown_error(task: str, version: int, waited_ms: int) -> bytes:
 def expired_error() -> bytes:
     """The error of a job that expired and asked to be dead-lettered then."""
     return _encode(ErrorInfo("windlass.errors.JobExpired", "not started before it expired", fingerprint="expired"))
+
+
+def dropped_error(queue: str, most: int) -> bytes:
+    """The error of a job that made room for a newer one in a full queue."""
+    message = f"dropped as the oldest: queue {queue!r} had {most} ready jobs and another came"
+    return _encode(ErrorInfo("windlass.errors.QueueFull", message, fingerprint="queue-full"))
 
 
 def corrupt_error() -> bytes:

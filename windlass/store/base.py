@@ -18,6 +18,7 @@ from windlass.core.graph import GraphInfo, Input, NewGraph
 from windlass.core.job import Claim, Fence, Finished, Job, LogLine, NewJob, State
 from windlass.core.keep import DEFAULT_KEEP, Keep
 from windlass.core.lifecycle import Transition
+from windlass.core.limits import NO_LIMITS, Limits, over
 
 MAX_BATCH = 1_000
 """No call touches more jobs than this."""
@@ -53,16 +54,21 @@ class Accept(StrEnum):
 
     ACCEPTED = "accepted"
     DUPLICATE = "duplicate"
+    REPLACED = "replaced"
     CONFLICT = "conflict"
     FULL = "full"
     REFUSED = "refused"
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """ACCEPTED: kept. DUPLICATE: the same job (id, task, payload) was there. CONFLICT: the id is another job's."""
+    """ACCEPTED: kept. DUPLICATE: the same job (id, task, payload) was there. CONFLICT: the id is another job's.
+
+    ``holder``: with DUPLICATE, the job that has the unique key; with REPLACED, the one that got the new arguments.
+    """
 
     status: Accept
     reason: str = ""
+    holder: str = ""
 
 
 class GraphAnswer(msgspec.Struct, frozen=True):
@@ -111,7 +117,8 @@ class BeatReply(msgspec.Struct, array_like=True):
     """``gone``: the store has reaped this worker; it must drop everything and return under a new id.
 
     ``lost``: held ids that are not this worker's (any more). ``ready``: there is work in its queues (the backstop for a
-    lost wake-up). ``next_check``: milliseconds until ``sweep`` may have something to do, -1 for never.
+    lost wake-up). ``next_check``: milliseconds until ``sweep`` may have something to do, -1 for never. ``schedules``:
+    see ``ExchangeReply``.
     """
 
     gone: bool = False
@@ -120,23 +127,29 @@ class BeatReply(msgspec.Struct, array_like=True):
     ready: bool = False
     next_due: int = -1
     next_check: int = -1
+    schedules: int = 0
 
 
 class Want(msgspec.Struct):
     """How many jobs a worker has room for: at most ``total``, taken from ``queues`` in order, each with its own cap.
 
-    ``idle``: nothing runs on the worker's loop meanwhile, so that an in-process engine need not spare it.
+    A queue may be named more than once, with a cap each time. ``idle``: nothing runs on the worker's loop meanwhile, so
+    that an in-process engine need not spare it. ``now``: so many could start at once; the rest is taken ahead, and jobs
+    from lanes or of a queue with a gate are not (-1: all could start).
     """
 
     queues: list[tuple[str, int]]
     total: int
     idle: bool = False
+    now: int = -1
 
 
 class ExchangeReply(msgspec.Struct, array_like=True):
-    """``refused``: ids whose fence no longer held. ``next_due``: ms until the next scheduled job, -1 for none.
+    """``refused``: ids whose fence no longer held. ``next_due``: ms until time may make a job ready or open a gate that
+    keeps one, -1 for never.
 
-    ``drain``: a job that must run alone waits for this worker to be empty; ask for nothing until then.
+    ``drain``: a job that must run alone waits for this worker to be empty; ask for nothing until then. ``schedules``: a
+    number that changes whenever a schedule was put, dropped or fired, so that workers read them only then.
     """
 
     claims: list[Claim] = []
@@ -145,6 +158,7 @@ class ExchangeReply(msgspec.Struct, array_like=True):
     next_due: int = -1
     gone: bool = False
     drain: bool = False
+    schedules: int = 0
 
 
 class Note(msgspec.Struct):
@@ -182,14 +196,20 @@ class Action(StrEnum):
     PROMOTE = "promote"
     MOVE = "move"
     REPRIORITISE = "reprioritise"
+    RESCHEDULE = "reschedule"
     EDIT = "edit"
     DELETE = "delete"
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """An action with its argument: ``queue`` for MOVE, ``priority`` for REPRIORITISE, ``payload`` for EDIT."""
+    """An action with its argument: ``queue`` for MOVE, ``priority`` for REPRIORITISE, ``payload`` for EDIT.
+
+    RESCHEDULE: ``at`` (an instant) or ``delay`` (from now).
+    """
 
     action: Action
+    delay: int = 0
+    at: int = 0
     queue: str = ""
     priority: int = 0
     payload: bytes = b""
@@ -242,11 +262,16 @@ class WatchReply(msgspec.Struct, array_like=True):
 
 
 class QueueInfo(msgspec.Struct, kw_only=True):
-    """A queue's jobs by state, and how long the oldest ready one has been waiting (ms, -1 when none is)."""
+    """A queue's jobs by state, and how long the oldest ready one has been waiting (ms, -1 when none is).
+
+    ``lanes``: how many lanes have ready jobs. ``limits``: what holds for its gate.
+    """
 
     name: str
     counts: dict[str, int] = {}
     oldest_ready: int = -1
+    lanes: int = 0
+    limits: Limits = NO_LIMITS
 
 
 class WorkerInfo(msgspec.Struct, kw_only=True):
@@ -257,6 +282,146 @@ class WorkerInfo(msgspec.Struct, kw_only=True):
     alive: bool
     running: int
     idle: bool
+
+
+class Tuning(msgspec.Struct, frozen=True, kw_only=True):
+    """A change to one gate; what is UNSET stays as it is.
+
+    ``expect``: only if the gate has this version (0: it does not exist), -1: whatever it is. ``declared`` is what the
+    code says, ``tuned`` what an operator says. ``closed_for``: closed to all for so long from now (ms); 0 opens it.
+    ``note``: bytes for whoever tunes it.
+    """
+
+    name: str
+    expect: int = -1
+    declared: Limits | msgspec.UnsetType = msgspec.UNSET
+    tuned: Limits | msgspec.UnsetType = msgspec.UNSET
+    closed_for: int | msgspec.UnsetType = msgspec.UNSET
+    note: bytes | msgspec.UnsetType = msgspec.UNSET
+
+
+class GateInfo(msgspec.Struct, kw_only=True):
+    """A gate. ``version`` 0: it does not exist, nothing is limited. ``changed``: the tuning it answers was done.
+
+    ``held``: units of the running jobs it concerns, counted only while it has a limit. ``waiting``: lanes that wait at
+    it. ``opens_in``: ms until its rate, or the end of ``closed_for``, lets one unit through; 0 when it would now.
+    """
+
+    name: str
+    version: int = 0
+    declared: Limits = NO_LIMITS
+    tuned: Limits = NO_LIMITS
+    closed_for: int = 0
+    note: bytes = b""
+    held: int = 0
+    waiting: int = 0
+    opens_in: int = 0
+    changed: bool = False
+
+    @property
+    def limits(self) -> Limits:
+        """What holds."""
+        return over(self.tuned, self.declared)
+
+
+class Held(StrEnum):
+    """Why a job is not in the ready order of its queue, though nothing else is in its way."""
+
+    LANE = "lane"
+    ASIDE = "aside"
+    SOLO = "solo"
+    SUCCESSOR = "successor"
+
+
+class Hold(msgspec.Struct, kw_only=True):
+    """What keeps a job that is ready, or that waits for the holder of its unique key.
+
+    ``lane``: its lane. ``gate``: where that waits, empty while it is open; a key's own gate is ``key:QUEUE:KEY``.
+    ``holder``: the job that has the lane or the key. ``missing``: the number a resequenced lane waits for, 0 for none.
+    ``opens_in``: ms until time opens it, -1 when something else must happen. ``ahead``: jobs before it in its lane.
+    """
+
+    kind: Held
+    lane: str = ""
+    gate: str = ""
+    holder: str = ""
+    missing: int = 0
+    opens_in: int = -1
+    ahead: int = 0
+
+
+class UniqueInfo(msgspec.Struct, kw_only=True):
+    """Who has a unique key: ``holder`` (over already, while its window lasts: ``window`` ms) and its successor."""
+
+    holder: str
+    successor: str = ""
+    window: int = 0
+
+
+class Cell(msgspec.Struct, kw_only=True):
+    """A named value that expires. ``version`` 0: there is none. ``done``: the swap it answers was done.
+
+    A version is larger than all that were given before in this store: it can fence a lock.
+    """
+
+    name: str
+    version: int = 0
+    value: bytes = b""
+    expires_in: int = 0
+    done: bool = False
+
+
+class Schedule(msgspec.Struct, kw_only=True):
+    """A schedule's row. Engines read nothing in ``body``. ``version`` changes at every put, and only then.
+
+    ``next_slot``: when it is due, an instant; 0 for never. ``paused``: the reason, empty while it is not.
+    """
+
+    name: str
+    body: bytes
+    next_slot: int = 0
+    paused: str = ""
+    version: int = 0
+    fired: int = 0
+    last_slot: int = 0
+    last_at: int = 0
+    last_job: str = ""
+
+
+class PutSchedule(msgspec.Struct, kw_only=True):
+    """A schedule to be written. ``expect`` as in ``Tuning``."""
+
+    name: str
+    body: bytes
+    next_slot: int
+    paused: str = ""
+    expect: int = -1
+
+
+class Fire(msgspec.Struct, kw_only=True):
+    """A slot that has come: done only if the row still has this version and this slot, and is not paused."""
+
+    name: str
+    version: int
+    slot: int
+    next_slot: int
+    jobs: list[NewJob] = []
+
+
+class Fired(msgspec.Struct, kw_only=True):
+    """``row``: as it is now, None where there is none. ``answers``: one per job if it was done."""
+
+    done: bool
+    row: Schedule | None = None
+    answers: list[Answer] = []
+
+
+class SchedulePage(msgspec.Struct):
+    """Schedules by name. ``cursor`` continues the listing, empty at its end; ``stamp`` as in ``ExchangeReply``."""
+
+    schedules: list[Schedule] = []
+    cursor: str = ""
+    stamp: int = 0
 
 
 class StoreInfo(msgspec.Struct, kw_only=True):
@@ -291,7 +456,7 @@ class Serial(Protocol):
 
 
 class Store(Protocol):
-    """About twenty methods, plural wherever there can be many."""
+    """About thirty methods, plural wherever there can be many."""
 
     async def open(self) -> None:
         """Connect, and create or check the schema. Opening twice is harmless."""
@@ -334,6 +499,42 @@ class Store(Protocol):
         self, change: Change, ids: Sequence[str] = (), query: Query | None = None, limit: int = MAX_BATCH
     ) -> ChangeReply:
         """Act on jobs by id, or on a page of those a query finds."""
+
+    async def tune(self, tunings: Sequence[Tuning]) -> list[GateInfo]:
+        """Change gates: limits, pauses, closures. One answer per tuning, the gate as it is now."""
+
+    async def gates(self, names: Sequence[str] = ()) -> list[GateInfo]:
+        """The gates of these names, or all there are."""
+
+    async def holds(self, ids: Sequence[str]) -> list[Hold | None]:
+        """What keeps each of these jobs out of the ready order, None where nothing does."""
+
+    async def uniques(self, keys: Sequence[str]) -> list[UniqueInfo | None]:
+        """Who has these unique keys."""
+
+    async def swap(self, name: str, expect: int, value: bytes | None, ttl: int) -> Cell:
+        """Write a cell if it has the version expected (0: there is none, -1: any); None deletes it. The cell now.
+
+        The same value again under the version expected only renews it: the version stays.
+        """
+
+    async def cells(self, names: Sequence[str]) -> list[Cell]:
+        """Cells by name, version 0 where there is none."""
+
+    async def put_schedules(self, puts: Sequence[PutSchedule]) -> list[Schedule | None]:
+        """Write schedules; None where another version was expected."""
+
+    async def drop_schedules(self, names: Sequence[str]) -> list[bool]:
+        """Remove schedules; whether each was there."""
+
+    async def schedules(self, names: Sequence[str] = (), after: str = "", limit: int = MAX_BATCH) -> SchedulePage:
+        """The schedules of these names, or a page of all."""
+
+    async def fire(self, fires: Sequence[Fire]) -> list[Fired]:
+        """Move schedules on to their next slots and insert their jobs, each in one step or not at all.
+
+        At most MAX_BATCH schedules and MAX_BATCH jobs.
+        """
 
     async def watch(self, client: str, ids: Sequence[str]) -> WatchReply:
         """Answer what is over and remember to tell ``client`` (a listening name) of the rest, atomically."""

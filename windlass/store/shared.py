@@ -27,6 +27,7 @@ ALLOWED: dict[Action, frozenset[State]] = {
     Action.PROMOTE: frozenset((State.SCHEDULED,)),
     Action.MOVE: frozenset((*_PENDING, State.FAILED)),
     Action.REPRIORITISE: frozenset(_PENDING),
+    Action.RESCHEDULE: frozenset((State.SCHEDULED, State.READY)),
     Action.EDIT: frozenset((*_PENDING, State.FAILED, State.CANCELLED, State.SKIPPED)),
     Action.DELETE: frozenset(State) - {State.RUNNING},
 }

@@ -1,0 +1,103 @@
+"""Limits: how often and how many at once. Values and the arithmetic of every gate; engines keep the numbers.
+
+A rate is GCRA: one number per gate, the *theoretical arrival time*, says everything. It is exact, needs no timer and
+forgets by itself. Instants and intervals of rates are whole microseconds on the store's clock.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from math import ceil
+
+import msgspec
+
+from windlass.core.duration import to_ms
+from windlass.errors import ConfigError
+
+_RATE = re.compile(r"\s*(\d+)\s*/\s*(\d*\s*[a-z][a-z0-9 .]*?)\s*(?:,?\s*burst\s+(\d+)\s*)?", re.IGNORECASE)
+MOST = 1_000_000
+
+
+class Rate(msgspec.Struct, frozen=True, array_like=True):
+    """One unit every ``every`` microseconds, ``burst`` of them at once. ``Rate(0, 0)`` sets no limit.
+
+    ``text``: as it was written, for people.
+    """
+
+    every: int
+    burst: int = 1
+    text: str = ""
+
+
+class Limits(msgspec.Struct, frozen=True, array_like=True):
+    """What one side, the code or an operator, says of a gate. None: says nothing; 0 (``Rate(0, 0)``): no limit.
+
+    ``limit``: units at once. ``key_limit``, ``key_rate``: for every key of a queue. ``max_ready``: more are not taken
+    in. ``draining``: nothing new is taken in at all.
+    """
+
+    limit: int | None = None
+    rate: Rate | None = None
+    key_limit: int | None = None
+    key_rate: Rate | None = None
+    max_ready: int | None = None
+    paused: bool | None = None
+    draining: bool | None = None
+
+
+NO_LIMITS = Limits()
+
+
+def over(tuned: Limits, declared: Limits) -> Limits:
+    """What holds: what an operator said, else what the code says."""
+    return Limits(*(
+        said if said is not None else other
+        for said, other in zip(msgspec.structs.astuple(tuned), msgspec.structs.astuple(declared), strict=True)
+    ))  # fmt: skip
+
+
+def fits(held: int, limit: int | None, units: int) -> bool:
+    """Whether so many units more may be held. What weighs more than the whole limit runs when nothing else does."""
+    return not limit or held + units <= limit or held == 0
+
+
+def arrive(tat: int, now: int, rate: Rate, units: int) -> tuple[int, int]:
+    """``(new tat, 0)`` if the units may pass now; else ``(tat, opens)``, the first instant at which they may."""
+    arrival = max(tat, now) + units * rate.every
+    opens = arrival - max(rate.burst, units) * rate.every
+    return (arrival, 0) if opens <= now else (tat, opens)
+
+
+def parse_rate(value: object, what: str = "rate") -> Rate:
+    """``"10/m"``, ``"100/s"``, ``"5/30s"``, ``"100/s, burst 20"``; None is no limit.
+
+    Without a burst, no window of the period ever sees more than the given number; a hundredth of it may come at once,
+    so that an alarm that rings a little late costs nothing. With one, a window may see up to ``burst - 1`` more.
+    """
+    if value is None:
+        return Rate(0, 0)
+    if isinstance(value, Rate):
+        return value
+    example = "give a text such as '10/m', '100/s', '5/30s' or '100/s, burst 20'"
+    match = _RATE.fullmatch(value) if isinstance(value, str) else None
+    if match is None or not isinstance(value, str):
+        raise ConfigError(f"{what} is {value!r}; {example}")
+    count, per, burst = int(match[1]), match[2].strip(), match[3]
+    try:
+        period = to_ms(per if per[0].isdigit() else f"1{per}", what) * 1000
+    except ConfigError:
+        raise ConfigError(f"{what} is {value!r}; {example}") from None
+    if count < 1 or period < 1 or (burst is not None and int(burst) < 1):
+        raise ConfigError(f"{what} is {value!r}; its numbers must be above 0")
+    if Fraction(count, period) > 1:
+        raise ConfigError(f"{what} is {value!r}; at most {MOST:,} a second can be counted")
+    if burst is not None:
+        return Rate(ceil(Fraction(period, count)), int(burst), value.strip())
+    slack = count // 100
+    return Rate(ceil(Fraction(period, count - slack)), 1 + slack, value.strip())
+
+
+def show_rate(rate: Rate) -> str:
+    """A rate for people."""
+    return (rate.text or f"1/{rate.every}us, burst {rate.burst}") if rate.every else "no limit"

@@ -1,0 +1,85 @@
+"""The terms of a job: under which conditions it may come in and start. Values only, and the names made of them.
+
+A job without terms pays nothing for all this. Engines keep the terms with the record and apply the rules of
+``docs/reference/engine-rules.md``; what is a *function of the arguments* for the user is a value here.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import msgspec
+
+from windlass.core.limits import Rate
+
+UNIQUE_MAX = 200
+"""Keys, also of lanes, are no longer than this."""
+
+
+class Policy(IntEnum):
+    """What becomes of a call whose unique key is held by a job that is not over.
+
+    KEEP: the holder stays as it is. REPLACE: a holder that has not started gets the new call's arguments. DEBOUNCE: and
+    its delay begins anew. If the holder runs, both keep one successor, which starts when the holder is over.
+    """
+
+    KEEP = 0
+    REPLACE = 1
+    DEBOUNCE = 2
+
+
+class Terms(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+    """Everything about one job that concerns when it may start.
+
+    ``key``: its lane. ``ordered``: strictly one after the other in that lane. ``seq``: its number in the lane, from 1;
+    0 for none; ``gap``: so long a missing number is waited for (ms). ``units``: what it weighs at every gate.
+    ``breaker``: the gate of that name. ``batch``: it has a lane of its task even where no gate concerns it.
+    ``ageing``: in so many ms of waiting it gains one priority. ``unique``: the key of which there is only one;
+    ``window``: held at least so long (ms); ``most``: a debounced job is put off no longer than this (ms).
+    ``max_ready``: come in only if its queue has fewer ready jobs; ``drop_oldest``: or else in place of the oldest.
+    """
+
+    key: str = ""
+    ordered: bool = False
+    seq: int = 0
+    gap: int = 60_000
+    key_limit: int = 0
+    key_rate: Rate | None = None
+    units: int = 1
+    breaker: str = ""
+    batch: bool = False
+    ageing: int = 0
+    unique: str = ""
+    policy: Policy = Policy.KEEP
+    window: int = 0
+    most: int = 0
+    max_ready: int = 0
+    drop_oldest: bool = False
+
+
+def lane_of(terms: Terms | None, task: str, gated: bool) -> str:
+    """The lane of a ready job within its queue; empty for the plain order. ``gated``: its task has a gate."""
+    if terms is None:
+        return f"t{task}" if gated else ""
+    if terms.seq:
+        return f"s{terms.key}"
+    if terms.key:
+        return ("o" if terms.ordered else "k") + terms.key
+    return f"t{task}" if gated or terms.breaker or terms.batch or terms.units > 1 else ""
+
+
+def is_strict(lane: str) -> bool:
+    """Whether a lane lets one job be under way at a time, and the next only when that one is over."""
+    return lane[:1] in ("o", "s")
+
+
+def queue_gate(name: str) -> str:
+    return f"queue:{name}"
+
+
+def task_gate(name: str) -> str:
+    return f"task:{name}"
+
+
+def breaker_gate(name: str) -> str:
+    return f"breaker:{name}"
