@@ -155,6 +155,16 @@ def fill_scheduled(app: ModuleType, count: int) -> Answer:
     return _run(app, main)
 
 
+def schedule(app: ModuleType, count: int) -> Answer:
+    """Makes schedules that are due in a day; not timed."""
+
+    async def main() -> Answer:
+        await app.aput_schedules(count)
+        return {}
+
+    return _run(app, main)
+
+
 def load(app: ModuleType, rate: float) -> Answer:
     """Enqueues at an even pace until a file says stop, and tells what pace was kept."""
     stop = settings.read().directory / "stop"
@@ -260,6 +270,7 @@ OPERATIONS: dict[str, Callable[..., Answer]] = {
         bulk,
         fill,
         fill_scheduled,
+        schedule,
         load,
         latency,
         latency_await,

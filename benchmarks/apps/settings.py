@@ -16,6 +16,7 @@ class Settings:
     kind: str
     url: str
     work: str
+    flow: str
     concurrency: int
 
     @property
@@ -39,5 +40,6 @@ def read() -> Settings:
         kind=os.environ.get("BENCH_KIND", ""),
         url=os.environ.get("BENCH_URL", ""),
         work=os.environ.get("BENCH_WORK", "noop"),
+        flow=os.environ.get("BENCH_FLOW", ""),
         concurrency=int(os.environ.get("BENCH_CONCURRENCY") or 0) or 100,
     )

@@ -11,7 +11,7 @@ from typing import Any
 import apsw
 
 from benchmarks.apps import settings, work
-from windlass import Windlass, Work, chain, chord, current, flow, group
+from windlass import Windlass, Work, chain, chord, current, every, flow, group
 
 _s = settings.read()
 _durability = "full" if _s.full else "normal"
@@ -22,9 +22,19 @@ _coroutine = work.COROUTINES.get(_s.work, work.noop_await)
 _plain = work.PLAIN[_s.work]
 
 
+def _flow_options(flow: str) -> dict[str, Any]:
+    """What BENCH_FLOW asks of the task."""
+    what, _, keys = flow.partition(":")
+    if what == "keys":
+        return {"key": lambda value: value % int(keys)}
+    if what == "ordered":
+        return {"key": lambda value: value % int(keys), "ordered": True}
+    return {"rate": {"rate": "1000000/s"}, "limit": {"limit": 1_000_000}}.get(what, {})
+
+
 # Three names, so that a worker of one kind leaves the jobs of another alone. They are declared in the usual way, by
 # decorators: a child process finds its task by the name of its function in this module.
-@app.task(name="noop", result=_s.results)
+@app.task(name="noop", result=_s.results, **_flow_options(_s.flow))
 async def noop_async(value: int) -> int:
     return await _coroutine(value)
 
@@ -50,8 +60,19 @@ async def aenqueue(value: int) -> Any:
     return await _task.enqueue(value)
 
 
+_by_priority = [_task.options(priority=priority) for priority in range(10)]
+
+
 async def aenqueue_many(values: Iterable[int]) -> None:
-    await app.enqueue_many([_task.s(value) for value in values])
+    if _s.flow == "priority":
+        await app.enqueue_many([_by_priority[value % 10].s(value) for value in values])
+    else:
+        await app.enqueue_many([_task.s(value) for value in values])
+
+
+async def aput_schedules(count: int) -> None:
+    for number in range(count):
+        await app.schedules.put(f"number {number}", every("day at 03:00"), _task, args=[number], start="1d")
 
 
 async def aschedule_many(values: Iterable[int]) -> None:

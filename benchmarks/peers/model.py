@@ -63,7 +63,10 @@ class Peer:
 
 @dataclass(frozen=True)
 class Contender:
-    """A peer in one exact configuration, as a scenario measures it. `work` is what its jobs do."""
+    """A peer in one exact configuration, as a scenario measures it. `work` is what its jobs do.
+
+    `flow` is what else is asked of them: priorities, a limit, keys.
+    """
 
     name: str
     peer: Peer
@@ -74,6 +77,7 @@ class Contender:
     client: str = "sync"
     size: int = 0
     work: str = "noop"
+    flow: str = ""
 
     @property
     def setting(self) -> str:
@@ -89,6 +93,7 @@ class Contender:
             "BENCH_STORE": self.store.label,
             "BENCH_KIND": self.pool.kind,
             "BENCH_WORK": self.work,
+            "BENCH_FLOW": self.flow,
             "BENCH_CONCURRENCY": str(self.pool.concurrency),
         }
 

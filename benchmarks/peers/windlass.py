@@ -23,5 +23,5 @@ PEER = Peer(
     ),
     major=True,
     clients=("sync", "async"),
-    fill_depends=("BENCH_KIND", "BENCH_RESULTS"),
+    fill_depends=("BENCH_KIND", "BENCH_RESULTS", "BENCH_FLOW"),
 )

@@ -42,6 +42,17 @@ class Target:
 # The bounds are the project's own targets and are not tuned to what was measured: a miss is reported as one. "Full"
 # compares Windlass and its peers with the same durability; "relaxed" compares synchronous=NORMAL with whatever a peer's
 # faster setting is, which for Huey is synchronous=OFF and so promises less.
+def _flow(subject: str, at_least: float, baseline: str = "windlass plain", scenario: str = "flow:lanes") -> Target:
+    return Target(scenario, "rate", at_least=at_least, subject=subject, baseline=baseline)
+
+
+FLOW = (
+    _flow("windlass @ 10", 0.5),
+    _flow("windlass @ 100,000", 0.5),
+    _flow("windlass @ 100,000", 0.9, baseline="windlass @ 10"),
+    Target("flow:schedules", "idle cpu", at_most=1, subject="windlass schedules", baseline=NOBODY),
+)
+
 SQLITE = (
     Target("enqueue:full", "rate", at_least=1),
     Target("enqueue:relaxed", "rate", at_least=1),
@@ -55,6 +66,7 @@ SQLITE = (
     Target("latency:relaxed", "p50", at_most=0.6),
     Target("growth", "rate", at_least=0.9, subject="windlass @ 100,000", baseline="windlass @ 10,000"),
     Target("growth", "rate", at_least=0.9, subject="windlass @ 1,000,000", baseline="windlass @ 10,000"),
+    *FLOW,
 )
 
 
@@ -78,6 +90,9 @@ REDIS = (
         for shape in ("chain", "group", "chord", "tree")
         for peer, bound in (("celery", 0.1), ("bullmq", 1.0))
     ),
+    Target("flow:priority", "rate", at_least=1, baseline="bullmq"),
+    Target("flow:rate", "rate", at_least=1, baseline="bullmq"),
+    *FLOW,
     Target("workflow:huge", "body after", at_most=1000, baseline=NOBODY),
     Target("workflow:huge", "longest call", at_most=20, baseline=NOBODY),
     Target("io", "to ideal", at_most=1.15, baseline=NOBODY),

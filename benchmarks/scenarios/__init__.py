@@ -4,8 +4,10 @@ The modules here ask SQLite; those in `on_redis/` ask Redis, and take a trial in
 the same.
 """
 
+from functools import partial
+
 from benchmarks.harness.plan import Plan
-from benchmarks.scenarios import drain, enqueue, growth, inprocess, latency, memory, startup
+from benchmarks.scenarios import drain, enqueue, flow, growth, inprocess, latency, lineup, memory, startup
 from benchmarks.scenarios.base import Scenario
 
 
@@ -14,6 +16,7 @@ def build(plan: Plan) -> list[Scenario]:
     return [
         *enqueue.scenarios(plan),
         *drain.scenarios(plan),
+        *flow.scenarios(plan, partial(lineup.presets, "full", True)),
         *latency.scenarios(plan),
         *startup.scenarios(plan),
         *memory.scenarios(plan),

@@ -2,7 +2,7 @@
 
 const { existsSync } = require("node:fs");
 const { FlowProducer, Queue, QueueEvents } = require("bullmq");
-const { QUEUE, connection, jobOptions } = require("./bullmq_common.cjs");
+const { QUEUE, flow, connection, jobOptions } = require("./bullmq_common.cjs");
 
 const WARM_UP = 20;
 const TICK_MS = 10;
@@ -18,7 +18,9 @@ function* batches(count, size) {
   for (let start = 0; start < count; start += size) yield range(start, Math.min(start + size, count));
 }
 
-const addMany = (values) => queue.addBulk(values.map((value) => ({ name: "noop", data: { value } })));
+const optionsOf = (value) => (flow === "priority" ? { priority: 1 + (value % 10) } : {});
+const addMany = (values) =>
+  queue.addBulk(values.map((value) => ({ name: "noop", data: { value }, opts: optionsOf(value) })));
 
 async function enqueue_await({ count }) {
   for (const value of range(0, WARM_UP)) await add(value);

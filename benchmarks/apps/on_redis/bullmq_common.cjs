@@ -4,6 +4,7 @@ const { hostname: host, port } = new URL(process.env.BENCH_URL);
 
 exports.QUEUE = "bench";
 exports.work = process.env.BENCH_WORK || "noop";
+exports.flow = process.env.BENCH_FLOW || "";
 exports.concurrency = Number(process.env.BENCH_CONCURRENCY) || 100;
 
 exports.connection = { host, port: Number(port), maxRetriesPerRequest: null };

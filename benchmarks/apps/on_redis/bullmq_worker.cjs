@@ -3,7 +3,7 @@
 
 const fs = require("node:fs");
 const { Worker } = require("bullmq");
-const { QUEUE, work, concurrency, connection } = require("./bullmq_common.cjs");
+const { QUEUE, work, flow, concurrency, connection } = require("./bullmq_common.cjs");
 
 const FLUSH_MS = 10;
 const WORDS = 8;
@@ -55,7 +55,9 @@ const parents = {
   },
 };
 
-const worker = new Worker(QUEUE, (job) => (parents[job.name] || bodies[work])(job), { connection, concurrency });
+// A rate that is never reached, as Windlass has it: what is measured is what it costs to ask.
+const limiter = flow === "rate" ? { max: 1000000, duration: 1000 } : undefined;
+const worker = new Worker(QUEUE, (job) => (parents[job.name] || bodies[work])(job), { connection, concurrency, limiter });
 worker.on("error", (error) => console.error(error.message));
 setInterval(flush, FLUSH_MS);
 

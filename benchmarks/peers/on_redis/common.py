@@ -9,7 +9,7 @@ from benchmarks.peers.model import Pool, Store
 REDIS = Store("redis", server="redis")
 
 # An option that a job carries (how long its result is kept, say) is written when it is enqueued.
-FILL_DEPENDS = ("BENCH_RESULTS", "BENCH_KIND")
+FILL_DEPENDS = ("BENCH_RESULTS", "BENCH_KIND", "BENCH_FLOW")
 
 
 def pool(roles: str, label: str, *arguments: str, copies: int = 1, kind: str = "", concurrency: int = 0) -> Pool:

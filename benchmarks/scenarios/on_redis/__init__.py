@@ -1,8 +1,11 @@
 """What is measured on Redis: the questions asked of SQLite, and those that only systems beside a server can answer."""
 
+from functools import partial
+
 from benchmarks.harness.plan import Plan
+from benchmarks.scenarios import flow
 from benchmarks.scenarios.base import Scenario
-from benchmarks.scenarios.on_redis import drain, enqueue, footprint, growth, latency, workflows, workloads
+from benchmarks.scenarios.on_redis import drain, enqueue, footprint, growth, latency, lineup, workflows, workloads
 
 
 def build(plan: Plan) -> list[Scenario]:
@@ -13,6 +16,7 @@ def build(plan: Plan) -> list[Scenario]:
         *latency.scenarios(plan),
         *workloads.scenarios(plan),
         *workflows.scenarios(plan),
+        *flow.scenarios(plan, partial(lineup.presets, "one"), ("bullmq",)),
         *footprint.scenarios(plan),
         *growth.scenarios(plan),
     ]
