@@ -62,6 +62,14 @@ from windlass.testing.conformance.replies import LostReplyRules
 from windlass.testing.conformance.retention import RetentionRules
 from windlass.testing.conformance.solo import SoloRules
 from windlass.testing.conformance.sweep import SweepRules
+from windlass.testing.conformance.unique import (
+    DebounceRules,
+    SuccessorRules,
+    UniqueReplaceRules,
+    UniqueRetryRules,
+    UniqueRules,
+    UniqueWindowRules,
+)
 from windlass.testing.conformance.wake import IdleRules, WakeRules
 from windlass.testing.conformance.watch import WatchRules
 
@@ -136,6 +144,12 @@ class Conformance(
     GraphRetentionRules,
     BoundRules,
     AuditRules,
+    UniqueRules,
+    UniqueWindowRules,
+    UniqueReplaceRules,
+    DebounceRules,
+    SuccessorRules,
+    UniqueRetryRules,
 ):
     """Every rule. A subclass says how to make its engine."""
 
