@@ -19,6 +19,8 @@ from types import SimpleNamespace
 from typing import Any, ParamSpec, Self, TypeVar, Unpack, overload
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+import msgspec
+
 from windlass.admin import (
     DeadLetters,
     JobPage,
@@ -29,7 +31,7 @@ from windlass.admin import (
     raise_refusal,
     stream_events,
 )
-from windlass.call import Draft, Signature, by_name, new_id
+from windlass.call import Draft, Given, Signature, by_name, new_id, set_terms
 from windlass.client import Client, send_graph
 from windlass.context import current_or_none
 from windlass.core.event import Event
@@ -83,6 +85,8 @@ class Windlass:
         self.run_layers: list[AroundRun] = []
         self.start_hooks: list[Hook] = []
         self.stop_hooks: list[Hook] = []
+        # Breakers that hold no jobs back: when they are open, workers fail or drop what comes.
+        self.loose_breakers: set[str] = set()
         self.lost_sends = 0
         self._sender_lineage = -1
         self.portal = portal
@@ -253,35 +257,43 @@ class Windlass:
         self, task: Task[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any], options: Mapping[str, Any]
     ) -> Draft:
         payload = task.codec.encode(args, kwargs, self.settings.max_payload, stable="id" in options)
-        return self._make_draft(task.name, task.version, payload, options, task)
+        return self._make_draft(task.name, task.version, payload, options, task, (args, kwargs, False))
 
-    def make_draft(self, task: Task[Any, Any], payload: bytes, options: Mapping[str, Any]) -> Draft:
-        """A draft whose payload is encoded already."""
-        return self._make_draft(task.name, task.version, payload, options, task)
+    def make_draft(
+        self, task: Task[Any, Any], payload: bytes, options: Mapping[str, Any], given: Given | None = None
+    ) -> Draft:
+        """A draft whose payload is encoded already. ``given``: the arguments it is of, where they are one call's."""
+        return self._make_draft(task.name, task.version, payload, options, task, given)
 
     def draft_by_name(self, task: str, payload: bytes, options: Mapping[str, Any]) -> Draft:
         return self._make_draft(task, 1, payload, options, None)
 
     def _make_draft(
-        self, name: str, version: int, payload: bytes, options: Mapping[str, Any], task: Task[Any, Any] | None
-    ) -> Draft:
+        self, name: str, version: int, payload: bytes, options: Mapping[str, Any], task: Task[Any, Any] | None,
+        given: Given | None = None,
+    ) -> Draft:  # fmt: skip
         running = current_or_none()
         correlation = running.correlation_id if running else ""
         if not options:
             queue = task.queue if task else "default"
             rules = self.resolve(name, queue)
-            return Draft(
+            draft = Draft(
                 id=new_id(), task=name, payload=payload, resolved=rules, version=version, correlation_id=correlation
             )
-        queue = options.get("queue") or (task.queue if task else "default")
-        if options.get("delay") and options.get("at"):
-            raise ConfigError(f"task {name}: give delay or at, not both")
-        return Draft(
-            id=options.get("id") or new_id(), task=name, payload=payload, version=version,
-            resolved=self.resolve(name, queue, options), delay=options.get("delay", 0), at=options.get("at", 0),
-            correlation_id=options.get("correlation_id", correlation), headers=options.get("headers", {}),
-            options=options,
-        )  # fmt: skip
+        else:
+            queue = options.get("queue") or (task.queue if task else "default")
+            if options.get("delay") and options.get("at"):
+                raise ConfigError(f"task {name}: give delay or at, not both")
+            rules = self.resolve(name, queue, options)
+            draft = Draft(
+                id=options.get("id") or new_id(), task=name, payload=payload, version=version, resolved=rules,
+                delay=options.get("delay", 0), at=options.get("at", 0), headers=options.get("headers", {}),
+                correlation_id=options.get("correlation_id", correlation), options=options,
+            )  # fmt: skip
+        if rules.flow is not None:
+            bind = partial(task.codec.bound, *given) if task is not None and given is not None else None
+            set_terms(draft, rules.flow, bind)
+        return draft
 
     def resolve(self, task: str, queue: str, call: Mapping[str, Any] | None = None) -> Resolved:
         """What holds for a job of this task in this queue: call over task over queue over app."""
@@ -290,6 +302,8 @@ class Windlass:
         declared = self.tasks.get(task)
         layer = declared.layer if declared else {}
         rules = resolve(queue, call or {}, layer, self.queue_layers.get(queue, {}), self.defaults, task)
+        if rules.flow is not None and rules.flow.breaker in self.loose_breakers:
+            rules = msgspec.structs.replace(rules, flow=msgspec.structs.replace(rules.flow, breaker=""))
         if not call:
             self._resolved[(task, queue)] = rules
         return rules

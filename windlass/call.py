@@ -5,15 +5,17 @@ from __future__ import annotations
 import copy
 import random
 import time
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast
 
 import msgspec
 
 from windlass.core.codec import encode
+from windlass.core.flow import Asked, Flow, make_terms, quiet_time
 from windlass.core.ids import check_name, make_id
 from windlass.core.job import Meta, NewJob
 from windlass.core.options import CALL_NAMES, CallOptions, Resolved, pack_call, parse_options
+from windlass.core.terms import Terms
 from windlass.errors import ConfigError
 from windlass.values import decode
 from windlass.work import PLAIN, Work, not_work, said_of
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from windlass.task import Task
 
 R = TypeVar("R")
+Given = tuple[tuple[Any, ...], dict[str, Any], bool]
+"""The arguments of a call, and whether its first one comes when it runs."""
 
 
 class Draft(msgspec.Struct, kw_only=True, gc=False):
@@ -40,6 +44,7 @@ class Draft(msgspec.Struct, kw_only=True, gc=False):
     correlation_id: str = ""
     headers: dict[str, str] = {}
     options: Mapping[str, Any] = {}
+    terms: Terms | None = None
 
     def to_job(self, source: str, plain_meta: bytes) -> NewJob:
         """The record; ``plain_meta`` is the ready-made encoding for calls with nothing special."""
@@ -52,7 +57,7 @@ class Draft(msgspec.Struct, kw_only=True, gc=False):
             id=self.id, task=self.task, queue=rules.queue, payload=self.payload, meta=meta, version=self.version,
             priority=rules.priority, delay=self.delay, at=self.at, expires_in=rules.expires_in,
             expires_at=rules.expires_at, expire_to=rules.expire_to, max_crashes=rules.max_crashes,
-            keep_done=rules.keep_done, keep_failed=rules.keep_failed,
+            keep_done=rules.keep_done, keep_failed=rules.keep_failed, terms=self.terms,
         )  # fmt: skip
 
 
@@ -83,7 +88,7 @@ class Signature(Work[R]):
 
     def draft(self, *, fed: bool = False, stable: bool = False) -> Draft:
         """The call, checked and encoded. ``fed``: its first argument comes when it runs."""
-        task, stable = self.task or self.app.tasks.get(self.name), stable or "id" in self.options
+        task, stable = self.task or self.app.tasks.get(self.name), stable or needs_stable(self.options)
         cap = self.app.settings.max_payload
         if task is None:
             payload = encode(self.kwargs, f"task {self.name}: the arguments", cap, stable=stable)
@@ -92,7 +97,8 @@ class Signature(Work[R]):
             payload = task.codec.encode_each(map(list, self.args), cap, stable=stable)
             return self.app.make_draft(task, payload, {**self.options, "each": self.each})
         fields = task.codec.encode_rest if fed else task.codec.encode
-        return self.app.make_draft(task, fields(self.args, self.kwargs, cap, stable=stable), self.options)
+        payload = fields(self.args, self.kwargs, cap, stable=stable)
+        return self.app.make_draft(task, payload, self.options, (self.args, self.kwargs, fed))
 
     def parts(self) -> Iterable[Work[Any]]:
         return ()
@@ -148,6 +154,21 @@ def by_name(
         raise ConfigError(f"app.sig({task!r}): the arguments are {args!r}; give a mapping by name")
     name, layer = check_name("task", task), parse_options(options, CALL_NAMES, f"app.sig({task!r})")
     return Signature(app, name, (), dict(args or {}), layer, immutable=immutable)
+
+
+def set_terms(draft: Draft, flow: Flow, bind: Callable[[], dict[str, Any]] | None) -> None:
+    """Work out under which terms a call's job may come in and start. ``bind``: its arguments, where they are known."""
+    draft.terms = make_terms(flow, Asked(draft.task, draft.payload, bind))
+    quiet = quiet_time(flow, draft.terms)
+    if quiet:
+        if draft.at:
+            raise ConfigError(f"task {draft.task}: a debounced call is delayed by unique_for=; it takes no at=")
+        draft.delay = draft.delay or quiet
+
+
+def needs_stable(options: Mapping[str, Any]) -> bool:
+    """Whether a call's payload is compared with that of others: equal arguments must be equal bytes then."""
+    return "id" in options or options.get("unique") is True
 
 
 def new_id() -> str:

@@ -20,6 +20,7 @@ from windlass.client import batches
 from windlass.core.graph import NewGraph
 from windlass.core.job import NewJob
 from windlass.core.links import WIDTH, In, Inject, Links, On, Out, Shape
+from windlass.core.terms import Terms
 from windlass.errors import ConfigError, PayloadError
 from windlass.outline import Outline, Part, encode_outline
 from windlass.work import PLAIN, Chain, Chord, Flow, Group, Work, said_of
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 PART = 250
 """A part of a plan, as it is sent, has at most so many nodes, and at most about as many bytes as a batch of jobs."""
 
+PLAIN_TERMS = Terms()
 MOST_CALLBACKS = 100
 """Callbacks of one work. Their edges are not spread over joins, as others are."""
 
@@ -197,6 +199,8 @@ class Planner:
         except (PayloadError, ConfigError) as error:
             hint = " (the value of what comes before it is its first argument; .si(...) takes none)" if fed else ""
             raise type(error)(f"{self.where()}{': ' if self._trail else ''}{error}{hint}") from error
+        if draft.terms is not None:
+            draft.terms = self._member_terms(draft.task, draft.terms)
         if "id" in call.options:
             if draft.id in self._ids:
                 raise ConfigError(f"{self.where()}: id {draft.id!r} is in use in this workflow already")
@@ -210,6 +214,18 @@ class Planner:
                 feed.source, node, feed.on, Inject.NONE if feed.inject is Inject.RESULT and not fed else feed.inject
             )
         return node, node.number
+
+    def _member_terms(self, task: str, terms: Terms) -> Terms | None:
+        """A member is a member whatever else there is: it is neither another job's double nor left out."""
+        for option, said in (("unique", terms.unique), ("seq", terms.seq)):
+            if said:
+                place = f"{self.where()}: " if self._trail else ""
+                raise ConfigError(
+                    f"{place}task {task} has {option}=, which a member of a workflow cannot have"
+                    + ("; .set(unique=False) switches it off" if option == "unique" else "")
+                )
+        own = msgspec.structs.replace(terms, max_ready=0, drop_oldest=False)
+        return None if own == PLAIN_TERMS else own
 
     def _chain(self, work: Chain[Any], feed: Feed | None) -> tuple[Node, Part]:
         outline = Outline("chain")

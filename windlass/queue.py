@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
-from windlass.call import Draft
+from windlass.call import Draft, needs_stable
 from windlass.core import codec
 from windlass.core.ids import check_name
 from windlass.core.options import CALL_NAMES, CallOptions, parse_options
@@ -45,7 +45,7 @@ class Queue:
         if declared is not None:
             return declared.draft((), dict(args), layer)
         cap = self._app.settings.max_payload
-        payload = codec.encode(dict(args), f"task {task}: the arguments", cap, stable="id" in layer)
+        payload = codec.encode(dict(args), f"task {task}: the arguments", cap, stable=needs_stable(layer))
         return self._app.draft_by_name(task, payload, layer)
 
     async def counts(self) -> dict[str, int]:

@@ -10,12 +10,12 @@ import msgspec
 from windlass.core.duration import Duration, to_ms
 from windlass.core.hints import did_you_mean
 from windlass.core.keep import DEFAULT_KEEP, Keep
-from windlass.core.options import QUEUE_NAMES, QueueOptions, parse_options
+from windlass.core.options import APP_NAMES, JobDefaults, parse_options
 from windlass.errors import ConfigError
 from windlass.store.base import StoreSettings
 
 
-class AppOptions(QueueOptions, total=False):
+class AppOptions(JobDefaults, total=False):
     """Options of ``Windlass(...)``: defaults for every job, and the app's own settings."""
 
     lease: Duration
@@ -80,12 +80,12 @@ def parse_settings(given: Mapping[str, Any], where: str) -> tuple[Settings, dict
             if not isinstance(value, int) or value < 1:
                 raise ConfigError(f"{where}: {name} is {value!r}; give a whole number above 0")
             own[name] = value
-        elif name in QUEUE_NAMES:
+        elif name in APP_NAMES:
             jobs[name] = value
         else:
-            known = (*_DURATIONS, *_COUNTS, *QUEUE_NAMES)
+            known = (*_DURATIONS, *_COUNTS, *APP_NAMES)
             raise ConfigError(f"{where} got an unknown option {name!r}{did_you_mean(name, known)}")
-    defaults = parse_options(jobs, QUEUE_NAMES, where)
+    defaults = parse_options(jobs, APP_NAMES, where)
     if "keep" in defaults:
         own["keep"] = defaults.pop("keep")
     settings = Settings(**own)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, over
 from windlass.call import Draft, Signature
 from windlass.core.codec import Codec
 from windlass.core.duration import Duration
+from windlass.core.flow import check_rules
 from windlass.core.options import CALL_NAMES, TASK_NAMES, CallOptions, parse_options
 from windlass.errors import ConfigError
 from windlass.handle import Handle, SyncHandle
@@ -87,6 +88,7 @@ class Task(Caller[P, R]):
         self.upcast: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = self.layer.pop("upcast", {})
         self.queue: str = self.layer.pop("queue", "default")
         self._check(where)
+        check_rules(self.layer, inspect.signature(fn), where)
         self.__name__, self.__doc__, self.__wrapped__ = fn.__name__, fn.__doc__, fn
         # Built now so that a type JSON cannot carry fails at the declaration; an annotation that names something
         # defined further down is looked at again at the first call.

@@ -18,6 +18,7 @@ from windlass.core.ids import check_id, check_name, make_id
 from windlass.core.job import State
 from windlass.core.keep import Keep
 from windlass.core.options import (
+    APP_NAMES,
     CALL_NAMES,
     PARSERS,
     QUEUE_NAMES,
@@ -95,8 +96,9 @@ def test_an_unknown_option_gets_a_suggestion(name: str, names: frozenset[str], h
 
 
 def test_options_have_their_places() -> None:
-    assert QUEUE_NAMES < TASK_NAMES
-    assert PARSERS.keys() == TASK_NAMES | CALL_NAMES
+    assert APP_NAMES < QUEUE_NAMES
+    assert QUEUE_NAMES - TASK_NAMES == {"ageing", "max_ready"}
+    assert PARSERS.keys() == QUEUE_NAMES | TASK_NAMES | CALL_NAMES
     assert {"delay", "at", "id", "headers"}.isdisjoint(TASK_NAMES)
     assert {"retry_on", "give_up_on", "runs_in", "version", "upcast", "name"}.isdisjoint(CALL_NAMES)
 

@@ -210,6 +210,17 @@ class Codec:
             fields[key] = value
         return fields
 
+    def bound(self, args: tuple[Any, ...], kwargs: dict[str, Any], fed: bool = False) -> dict[str, Any]:
+        """The arguments of a call by name, as they were given, with defaults; ``fed``: all but the first."""
+        bound = self.signature.bind(None, *args, **kwargs) if fed else self.signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        fields = bound.arguments
+        if fed and self.positional:
+            del fields[self.positional[0]]
+        elif fed:
+            fields[self.var_positional] = args
+        return {**fields, **fields.pop(self.var_keyword)} if self.var_keyword else fields
+
     def decode(self, payload: bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """``(args, kwargs)`` to call the function with; BadArguments says what does not fit."""
         return self._decode(payload, self._arguments)

@@ -5,17 +5,20 @@ Call beats task beats queue beats app. An unknown or misplaced option fails wher
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, TypedDict
+from uuid import UUID
 
 import msgspec
 
 from windlass.core.duration import Duration, instant_ms, to_ms
+from windlass.core.flow import Flow, make_flow, parse_key, parse_unique, parse_units
 from windlass.core.hints import did_you_mean
 from windlass.core.ids import check_id, check_name
 from windlass.core.job import DEFAULT_PRIORITY, MAX_CRASHES, State
 from windlass.core.keep import Keep, parse_keep
+from windlass.core.limits import Rate, parse_rate
 from windlass.core.retry import (
     BackoffOption,
     Exponential,
@@ -31,6 +34,13 @@ from windlass.errors import ConfigError
 OnCrash = Literal["retry", "fail"]
 OnExpire = Literal["cancel", "fail"]
 RunsIn = Literal["loop", "thread", "process"]
+WhenFull = Literal["wait", "reject", "drop_oldest"]
+UniquePolicy = Literal["keep", "replace", "debounce", "throttle"]
+MOST = 1_000_000_000
+FULL_WAIT = 30_000
+
+Key = str | int | float | UUID | Sequence[str] | Callable[..., object]
+"""A value, the names of arguments, or a function of them."""
 
 
 class RunSettings(TypedDict, total=False):
@@ -50,24 +60,62 @@ class RunSettings(TypedDict, total=False):
     cancel_grace: Duration
 
 
-class QueueOptions(RunSettings, total=False):
-    """Options of ``app.queue(name, ...)``: what its jobs get unless their task or call says otherwise."""
+class JobDefaults(RunSettings, total=False):
+    """Options of ``Windlass(...)`` for every job."""
 
     retry_on: Matchers
     give_up_on: Matchers
+    ageing: Duration | None
 
 
-class TaskOptions(QueueOptions, total=False):
+class LaneSettings(TypedDict, total=False):
+    """Options of queue, task and call: of the lane a ``key`` makes, and of a full queue."""
+
+    key_limit: int | None
+    key_rate: str | Rate | None
+    ordered: bool
+    gap_timeout: Duration
+    when_full: WhenFull
+    full_timeout: Duration
+
+
+class QueueOptions(JobDefaults, LaneSettings, total=False):
+    """Options of ``app.queue(name, ...)``: what its jobs get unless their task or call says otherwise."""
+
+    rate: str | Rate | None
+    limit: int | None
+    max_ready: int | None
+
+
+class UniqueSettings(TypedDict, total=False):
+    """Options of task and call: what there is only one of, and what a job weighs."""
+
+    key: Key | None
+    units: int | Callable[..., int]
+    unique: Key | bool | None
+    unique_policy: UniquePolicy
+    unique_for: Duration
+    debounce_max: Duration
+
+
+class TaskOptions(RunSettings, LaneSettings, UniqueSettings, total=False):
     """Options of ``@app.task(...)``."""
 
+    retry_on: Matchers
+    give_up_on: Matchers
     name: str
     queue: str
     runs_in: RunsIn
     version: int
     upcast: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]]
+    rate: str | Rate | None
+    limit: int | None
+    breaker: str | None
+    batch: int
+    batch_wait: Duration
 
 
-class CallOptions(RunSettings, total=False):
+class CallOptions(RunSettings, LaneSettings, UniqueSettings, total=False):
     """Options of one call: ``task.options(...)`` and ``queue.add(..., ...)``."""
 
     queue: str
@@ -76,6 +124,7 @@ class CallOptions(RunSettings, total=False):
     id: str
     headers: Mapping[str, str]
     correlation_id: str
+    seq: int
 
 
 # -- parsers: from what a user wrote to what the code uses
@@ -144,6 +193,19 @@ def _text(value: object, what: str) -> str:
     return value
 
 
+def _most(value: object, what: str) -> int:
+    """A number that may be switched off with None, which is 0 then."""
+    if value is None:
+        return 0
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST:
+        raise ConfigError(f"{what} is {value!r}; give a whole number from 1 to {MOST:,}, or None for no limit")
+    return value
+
+
+def _breaker(value: object, what: str) -> str:
+    return "" if value is None else check_name("breaker", value)
+
+
 PARSERS: dict[str, Callable[[object, str], Any]] = {
     "retries": _whole(0, 10_000),
     "backoff": lambda value, what: parse_backoff(value),
@@ -169,11 +231,32 @@ PARSERS: dict[str, Callable[[object, str], Any]] = {
     "id": lambda value, what: check_id(value),
     "headers": _headers,
     "correlation_id": _text,
+    "rate": parse_rate,
+    "limit": _most,
+    "key": parse_key,
+    "key_limit": _most,
+    "key_rate": parse_rate,
+    "ordered": _flag,
+    "seq": _whole(1, 1 << 53),
+    "gap_timeout": to_ms,
+    "units": parse_units,
+    "unique": parse_unique,
+    "unique_policy": _choice("keep", "replace", "debounce", "throttle"),
+    "unique_for": _limit,
+    "debounce_max": _limit,
+    "ageing": _limit,
+    "max_ready": _most,
+    "when_full": _choice("wait", "reject", "drop_oldest"),
+    "full_timeout": to_ms,
+    "breaker": _breaker,
+    "batch": _whole(2, 1_000),
+    "batch_wait": to_ms,
 }
 
-QUEUE_NAMES = frozenset(QueueOptions.__annotations__) | frozenset(RunSettings.__annotations__)
-TASK_NAMES = QUEUE_NAMES | frozenset(TaskOptions.__annotations__)
-CALL_NAMES = frozenset(RunSettings.__annotations__) | frozenset(CallOptions.__annotations__)
+APP_NAMES = frozenset(JobDefaults.__optional_keys__)
+QUEUE_NAMES = frozenset(QueueOptions.__optional_keys__)
+TASK_NAMES = frozenset(TaskOptions.__optional_keys__)
+CALL_NAMES = frozenset(CallOptions.__optional_keys__)
 
 
 def parse_options(given: Mapping[str, object], names: Iterable[str], where: str) -> dict[str, Any]:
@@ -190,7 +273,10 @@ def parse_options(given: Mapping[str, object], names: Iterable[str], where: str)
 
 
 class Resolved(msgspec.Struct, frozen=True):
-    """What holds for a job of one task in one queue once all layers are laid over each other."""
+    """What holds for a job of one task in one queue once all layers are laid over each other.
+
+    ``full_wait``: so long a caller waits for room in a full queue. ``flow``: None where nothing is said of it.
+    """
 
     queue: str
     priority: int = DEFAULT_PRIORITY
@@ -205,6 +291,8 @@ class Resolved(msgspec.Struct, frozen=True):
     result: bool = True
     max_crashes: int = MAX_CRASHES
     cancel_grace: int = 10_000
+    full_wait: int = FULL_WAIT
+    flow: Flow | None = None
 
 
 Layer = Mapping[str, Any]
@@ -235,6 +323,8 @@ def resolve(queue: str, call: Layer, task: Layer, of_queue: Layer, app: Layer, t
         result=merged.get("result", True),
         max_crashes=1 if merged.get("on_crash") == "fail" else merged.get("max_crashes", MAX_CRASHES),
         cancel_grace=merged.get("cancel_grace", 10_000),
+        full_wait=merged.get("full_timeout", FULL_WAIT) if merged.get("when_full", "wait") == "wait" else 0,
+        flow=make_flow(merged),
     )
 
 
