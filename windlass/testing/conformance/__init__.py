@@ -41,6 +41,17 @@ from windlass.testing.conformance.events import EventRules
 from windlass.testing.conformance.exchange import ClaimRules, FenceRules, SettleRules
 from windlass.testing.conformance.expiry import ExpiryRules
 from windlass.testing.conformance.find import FindRules, GetRules
+from windlass.testing.conformance.gates import (
+    ClosureRules,
+    LimitRules,
+    PauseRules,
+    RateRules,
+    ReleaseRules,
+    SeveralGateRules,
+    TuneRules,
+    UnitRules,
+    WantRules,
+)
 from windlass.testing.conformance.graph_adopt import AdoptFaultRules, AdoptRules, ReplaceRules
 from windlass.testing.conformance.graph_insert import OpenRules, StageRules
 from windlass.testing.conformance.graph_keep import AuditRules, BoundRules, GraphRetentionRules, Lose
@@ -67,6 +78,15 @@ from windlass.testing.conformance.unique import (
     SuccessorRules,
     UniqueReplaceRules,
     UniqueRetryRules,
+    TuneRules,
+    PauseRules,
+    ClosureRules,
+    LimitRules,
+    UnitRules,
+    ReleaseRules,
+    RateRules,
+    SeveralGateRules,
+    WantRules,
     UniqueRules,
     UniqueWindowRules,
 )
@@ -144,6 +164,15 @@ class Conformance(
     GraphRetentionRules,
     BoundRules,
     AuditRules,
+    TuneRules,
+    PauseRules,
+    ClosureRules,
+    LimitRules,
+    UnitRules,
+    ReleaseRules,
+    RateRules,
+    SeveralGateRules,
+    WantRules,
     UniqueRules,
     UniqueWindowRules,
     UniqueReplaceRules,

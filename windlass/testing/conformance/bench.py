@@ -16,6 +16,7 @@ from windlass.core.event import Event, expand
 from windlass.core.graph import GraphInfo
 from windlass.core.job import Claim, Fence, Finished, Job, NewJob, State
 from windlass.core.lifecycle import Outcome, Succeeded, Transition, decide
+from windlass.core.limits import Limits
 from windlass.store.base import (
     MAX_BATCH,
     Accept,
@@ -27,7 +28,9 @@ from windlass.store.base import (
     Clock,
     Declared,
     ExchangeReply,
+    GateInfo,
     GraphAnswer,
+    Hold,
     Note,
     Presence,
     Query,
@@ -35,6 +38,7 @@ from windlass.store.base import (
     Store,
     StoreSettings,
     SweepReply,
+    Tuning,
     Want,
     WorkerInfo,
 )
@@ -248,6 +252,25 @@ class Bench:
 
     async def change(self, action: Action, *ids: str, **fields: Any) -> ChangeReply:
         return await self.store.change(Change(action=action, **fields), ids)
+
+    async def tune(self, gate: str, **fields: Any) -> GateInfo:
+        """Change one gate; the gate as it is then."""
+        [info] = await self.store.tune([Tuning(name=gate, **fields)])
+        return info
+
+    async def limit(self, gate: str, **limits: Any) -> GateInfo:
+        """What an operator says of a gate, in place of all he said before."""
+        info = await self.tune(gate, tuned=Limits(**limits))
+        assert info.changed
+        return info
+
+    async def gate(self, name: str) -> GateInfo:
+        [info] = await self.store.gates([name])
+        return info
+
+    async def hold(self, id: str) -> Hold | None:
+        [hold] = await self.store.holds([id])
+        return hold
 
     async def queue(self, name: str = "q") -> QueueInfo:
         [info] = [info for info in await self.store.queues() if info.name == name]
