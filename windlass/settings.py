@@ -29,12 +29,13 @@ class AppOptions(JobDefaults, total=False):
 class WorkerOptions(TypedDict, total=False):
     """Options of ``app.worker(...)`` and of ``windlass worker``.
 
+    ``queues``: names, the most urgent first; with weights (``"critical*5"``, or a mapping) by turns instead.
     ``concurrency``: jobs at once in this process. ``children``: process-pool size for ``runs_in="process"`` tasks.
     ``grace``: how long running jobs may go on at shutdown. ``stall_limit``: a loop blocked for longer ends the process.
     ``max_jobs`` and ``max_memory`` (MB): stop after so many jobs, or above so much memory, to be replaced.
     """
 
-    queues: Sequence[str]
+    queues: Sequence[str] | Mapping[str, int]
     concurrency: int
     children: int
     grace: Duration

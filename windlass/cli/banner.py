@@ -68,9 +68,14 @@ def describe(app: Windlass, plan: Plan, info: StoreInfo) -> Description:
     kinds = Counter(_KINDS[task.runs_in] for task in app.tasks.values())
     return Description(
         app=app.name, url=app.url, rules=rules, engine=f"{info.engine} {info.version}",
-        durability=info.durability, warnings=info.warnings, queues=list(plan.queues), tasks=dict(kinds),
+        durability=info.durability, warnings=info.warnings, queues=_queues(plan), tasks=dict(kinds),
         handlers=sorted(app.handlers), concurrency=plan.concurrency, children=plan.children, grace=plan.grace,
     )  # fmt: skip
+
+
+def _queues(plan: Plan) -> list[str]:
+    """As they are written: with their weights, where they have some."""
+    return [f"{name}*{weight}" for name, weight in zip(plan.queues, plan.weights, strict=False)] or list(plan.queues)
 
 
 def show(found: Description, pid: int, processes: str, style: str) -> None:

@@ -11,6 +11,7 @@ import msgspec
 from windlass.core.duration import to_ms
 from windlass.core.ids import check_name
 from windlass.errors import ConfigError
+from windlass.worker.shares import parse_queues
 
 
 def duration(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
@@ -52,6 +53,16 @@ def queues(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
         return list(dict.fromkeys(check_name("queue", name) for name in names))
     except ConfigError as error:
         raise click.BadParameter(str(error), ctx, param) from None
+
+
+def weighted_queues(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> list[str]:
+    """The same, each with its weight where it has one: ``critical*5,default``."""
+    texts = [text.strip() for part in value for text in part.split(",") if text.strip()]
+    try:
+        parse_queues(texts)
+    except ConfigError as error:
+        raise click.BadParameter(str(error), ctx, param) from None
+    return texts
 
 
 def queue(ctx: click.Context, param: click.Parameter, value: str) -> str:

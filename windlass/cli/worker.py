@@ -25,8 +25,9 @@ _COUNT: dict[str, Any] = {"type": click.IntRange(min=1), "metavar": "N"}
 
 @click.command()
 @takes_app(by_url=False, json=False)
-@click.option("-Q", "--queues", callback=values.queues, multiple=True, metavar="A,B", shell_complete=complete_queues,
-              help="Queues to serve, the most urgent first [all that the app declares].")  # fmt: skip
+@click.option("-Q", "--queues", callback=values.weighted_queues, multiple=True, metavar="A,B",
+              shell_complete=complete_queues,
+              help="Queues to serve, the most urgent first; A*5,B*2: by turns [all declared].")  # fmt: skip
 @click.option("-c", "--concurrency", **_COUNT, help="Jobs at once in each process [100].")
 @click.option("--processes", **_COUNT, help="Worker processes [1].")
 @click.option("--autoscale", callback=values.scale, metavar="MIN,MAX", help="Processes by load (either order).")
@@ -55,6 +56,7 @@ def worker(target: Target, imports: tuple[str, ...], log_level: str, log_format:
     \b
       windlass worker shop:app
       windlass worker shop:app -Q urgent,default -c 50 --processes 4
+      windlass worker shop:app -Q 'critical*5,default*2,low'
     """
     set_up_logging(log_level, log_format)
     if given["processes"] and given["autoscale"]:

@@ -9,21 +9,24 @@ import msgspec
 
 from windlass.core.duration import to_ms
 from windlass.core.hints import did_you_mean
-from windlass.core.ids import check_name
+from windlass.core.limits import NO_LIMITS, Limits
+from windlass.core.terms import queue_gate, task_gate
 from windlass.errors import ConfigError
 from windlass.settings import WorkerOptions
-from windlass.store.base import Declared
+from windlass.store.base import Declared, Store, Tuning
 from windlass.task import Task
 from windlass.worker.functions import function_path, load_object
+from windlass.worker.shares import parse_queues
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """A worker's options, checked. Durations in seconds."""
+    """A worker's options, checked. Durations in seconds. ``weights`` of its queues, none for strictly in order."""
 
     queues: tuple[str, ...]
+    weights: tuple[int, ...] = ()
     concurrency: int = 100
     children: int = 0
     grace: float = 30.0
@@ -44,15 +47,14 @@ def plan(app: Windlass, options: Mapping[str, Any]) -> Plan:
         if not isinstance(value, int) or isinstance(value, bool) or value < (1 if name == "concurrency" else 0):
             raise ConfigError(f"the worker's {name} is {value!r}; give a whole number above 0")
     check_tasks(app)
-    queues = options.get("queues") or default_queues(app)
-    queues = [queues] if isinstance(queues, str) else queues
+    queues, weights = parse_queues(options.get("queues") or default_queues(app))
     checked = {name: options[name] for name in ("concurrency", "children", "max_jobs", "max_memory") if name in options}
     for name in ("grace", "stall_warning", "stall_limit"):
         if name in options:
             checked[name] = to_ms(options[name] or 0, name) / 1000
     if checked.get("stall_warning") == 0:
         raise ConfigError("the worker's stall_warning is 0; give a duration above 0")
-    return Plan(tuple(check_name("queue", queue) for queue in queues), **checked)
+    return Plan(queues, weights, **checked)
 
 
 def check_tasks(app: Windlass) -> None:
@@ -93,3 +95,28 @@ def declarations(app: Windlass) -> dict[str, Declared]:
         limit = app.resolve(task.name, task.queue).max_crashes if limited else 0
         declared[task.name] = Declared(task.versions, limit)
     return {**declared, **{f"*{queue}": Declared() for queue in app.handlers}}
+
+
+def declared_limits(app: Windlass) -> dict[str, Limits]:
+    """What the code says of the gate of each task and each queue of this app, also where it says nothing."""
+    gates = {task_gate(task.name): limits_of(task.layer) for task in app.tasks.values()}
+    return gates | {queue_gate(name): limits_of(app.queue_layers.get(name, {})) for name in default_queues(app)}
+
+
+def limits_of(layer: Mapping[str, Any]) -> Limits:
+    """What one layer of options says of its own gate. Limits of keys travel with the jobs."""
+    rate = layer.get("rate")
+    return Limits(limit=layer.get("limit") or None, rate=rate if rate is not None and rate.every else None)
+
+
+async def declare_limits(store: Store, app: Windlass) -> None:
+    """Let the gates say what the code says now; a limit that is no longer in the code goes."""
+    if not hasattr(store, "gates"):
+        return  # until every engine has gates
+    wanted = declared_limits(app)
+    known = {gate.name: gate.declared for gate in await store.gates(list(wanted))}
+    tunings = [
+        Tuning(name=name, declared=limits) for name, limits in wanted.items() if known.get(name, NO_LIMITS) != limits
+    ]
+    if tunings:
+        await store.tune(tunings)

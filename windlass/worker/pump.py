@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable
 
 from windlass.core.lifecycle import Transition
 from windlass.errors import StoreError, StoreUnavailable
@@ -16,6 +17,7 @@ from windlass.failpoints import failpoint
 from windlass.store.base import MAX_BATCH, ExchangeReply, Serial, Store, Want
 from windlass.worker.executor import Executor
 from windlass.worker.notes import NoteBuffer
+from windlass.worker.shares import Shares
 
 log = logging.getLogger("windlass.worker")
 
@@ -34,9 +36,9 @@ class Pump:
     """``acked`` is the last exchange whose claims are in the executor's hands; the heartbeat reports it."""
 
     def __init__(
-        self, store: Store, queues: Sequence[str], executor: Executor, notes: NoteBuffer, on_gone: Callable[[], None]
+        self, store: Store, shares: Shares, executor: Executor, notes: NoteBuffer, on_gone: Callable[[], None]
     ) -> None:
-        self._store, self._queues, self._executor, self._notes = store, list(queues), executor, notes
+        self._store, self._shares, self._executor, self._notes = store, shares, executor, notes
         self._on_gone = on_gone
         self._loop = asyncio.get_running_loop()
         self._event = asyncio.Event()
@@ -95,22 +97,28 @@ class Pump:
         if room:
             # Before the exchange, not after it: a wake-up that arrives together with the reply must not be overwritten.
             self.hungry = False
-        idle = not executor.active
-        reply = await self._exchange(moves, Want([(queue, room) for queue in self._queues], room, idle))
+        now = min(room, max(0, executor.room(len(moves), 0)))
+        reply = await self._exchange(moves, Want(self._shares.ask(room), room, not executor.active, now))
         if reply is None:
             return
         executor.settled([move.id for move in moves])
         for id in reply.refused:
             log.warning("late settle of job %s refused: it had been given to another worker", id)
-        if reply.claims:
-            failpoint("after_claim")
-        executor.take(reply.claims)
-        self.acked = self.seq
-        self.hungry = self.hungry or (room > 0 and len(reply.claims) >= room)
-        self.drain = reply.drain
+        self._take(reply, room)
         for id in reply.cancels:
             executor.cancel(id)
         self.sleep_until(reply.next_due)
+
+    def _take(self, reply: ExchangeReply, room: int) -> None:
+        """Start what was granted; a worker that got all it wanted wants more."""
+        if reply.claims:
+            failpoint("after_claim")
+        if self._shares.weighted:
+            self._shares.took(room, Counter(claim.queue for claim in reply.claims))
+        self._executor.take(reply.claims)
+        self.acked = self.seq
+        self.hungry = self.hungry or (room > 0 and len(reply.claims) >= room)
+        self.drain = reply.drain
 
     async def _exchange(self, moves: list[Transition], want: Want) -> ExchangeReply | None:
         """The reply, however often it takes; None once this worker is gone from the store."""

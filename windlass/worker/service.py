@@ -25,8 +25,9 @@ from windlass.worker.graphs import Graphs
 from windlass.worker.heartbeat import Heartbeat, Watched
 from windlass.worker.memory import resident_bytes
 from windlass.worker.notes import NoteBuffer
-from windlass.worker.plan import declarations, plan
+from windlass.worker.plan import declarations, declare_limits, plan
 from windlass.worker.pump import Pump
+from windlass.worker.shares import Shares
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -63,7 +64,8 @@ class Worker:
         self.executor = Executor(
             self.app, self.plan.concurrency, self._notes, self._children, Graphs(self._store), self._nudge
         )
-        self.pump = Pump(self._store, self.plan.queues, self.executor, self._notes, self._on_gone)
+        shares = Shares(self.plan.queues, self.plan.weights)
+        self.pump = Pump(self._store, shares, self.executor, self._notes, self._on_gone)
         await self._run_hooks(self.app.start_hooks)
         await self._be_born()
         settings = self.app.settings
@@ -127,6 +129,7 @@ class Worker:
         """Take a new id: for every process start, and again if the store gave us up."""
         id = f"{socket.gethostname()}-{os.getpid()}-{new_id()}"
         await self._store.listen(id, self._on_mail)
+        await declare_limits(self._store, self.app)  # before the first beat: no job starts under yesterday's limits
         self.id = self._notes.worker = id
         self._tell({"worker": self.id})
 
