@@ -21,6 +21,7 @@ import pytest
 from windlass.store.base import Clock, Store, StoreSettings
 from windlass.testing.conformance._rewrite import EXPLAINED
 from windlass.testing.conformance.aside import AsideRules, ParkRules
+from windlass.testing.conformance.backpressure import DrainingRules, DropRules, FullRules
 from windlass.testing.conformance.beat import BeatAnswerRules, PresenceRules, ReconcileRules
 from windlass.testing.conformance.bench import (
     Bench,
@@ -32,7 +33,14 @@ from windlass.testing.conformance.bench import (
     ManualClock,
 )
 from windlass.testing.conformance.cancel import CancelRules
-from windlass.testing.conformance.change import ChangeRules, EditRules, RetryRules
+from windlass.testing.conformance.cells import CellRules
+from windlass.testing.conformance.change import (
+    ChangeRules,
+    EditRules,
+    LaneChangeRules,
+    RescheduleRules,
+    RetryRules,
+)
 from windlass.testing.conformance.clock import ClockRules, JumpRules
 from windlass.testing.conformance.concurrency import ConcurrencyRules
 from windlass.testing.conformance.counts import CountRules
@@ -71,6 +79,7 @@ from windlass.testing.conformance.notes import NoteRules
 from windlass.testing.conformance.order import OrderRules
 from windlass.testing.conformance.replies import LostReplyRules
 from windlass.testing.conformance.retention import RetentionRules
+from windlass.testing.conformance.schedules import FireRules, ScheduleRules, StampRules
 from windlass.testing.conformance.solo import SoloRules
 from windlass.testing.conformance.sweep import SweepRules
 from windlass.testing.conformance.unique import (
@@ -170,6 +179,15 @@ class Conformance(
     DebounceRules,
     SuccessorRules,
     UniqueRetryRules,
+    FullRules,
+    DropRules,
+    DrainingRules,
+    CellRules,
+    ScheduleRules,
+    StampRules,
+    FireRules,
+    RescheduleRules,
+    LaneChangeRules,
 ):
     """Every rule. A subclass says how to make its engine."""
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from windlass.core.job import State
+from windlass.core.limits import Limits
+from windlass.core.terms import Terms, task_gate
 from windlass.errors import StoreError
-from windlass.store.base import MAX_BATCH, Accept, Action, Change, Query
+from windlass.store.base import MAX_BATCH, Accept, Action, Change, Declared, Query, Tuning
 from windlass.testing.conformance.bench import HOUR, START, Bench
 from windlass.testing.conformance.outcomes import DEAD, DONE, RETRY_LATER, SNOOZE, STOPPED
 
@@ -17,6 +19,7 @@ ACTS_ON = {
     Action.PROMOTE: {"scheduled"},
     Action.MOVE: {"scheduled", "ready", "failed"},
     Action.REPRIORITISE: {"scheduled", "ready"},
+    Action.RESCHEDULE: {"scheduled", "ready"},
     Action.EDIT: {"scheduled", "ready", "failed", "cancelled"},
     Action.DELETE: {"scheduled", "ready", "succeeded", "failed", "cancelled"},
 }
@@ -234,3 +237,171 @@ class EditRules:
         assert await worker.ids() == ["b"]
         assert await bench.states("a", "c") == [None, None]
         assert await bench.counts() == {"running": 1}
+
+
+class RescheduleRules:
+    """Another due time, for what has not started."""
+
+    @pytest.mark.parametrize("delay", [0, HOUR], ids=["ready", "scheduled"])
+    async def test_a_job_is_due_at_its_new_time(self, bench: Bench, delay: int) -> None:
+        await bench.add("a", delay=delay)
+        bench.clock.advance(10)
+        await bench.change(Action.RESCHEDULE, "a", delay=1_000)
+        job = await bench.job("a")
+        assert (job.state, job.due_at) == (State.SCHEDULED, START + 1_010)
+        assert await bench.counts() == {"scheduled": 1}
+        worker = await bench.worker()
+        reply = await worker.exchange(want=1)
+        assert (reply.claims, reply.next_due) == ([], 1_000)
+        bench.clock.advance(1_000)
+        await worker.take("a")
+        assert await worker.claim() == []
+
+    async def test_an_instant_may_be_given(self, bench: Bench) -> None:
+        await bench.add("a")
+        await bench.change(Action.RESCHEDULE, "a", at=START + 7_000)
+        job = await bench.job("a")
+        assert (job.state, job.due_at) == (State.SCHEDULED, START + 7_000)
+
+    async def test_a_time_that_has_passed_makes_it_ready(self, bench: Bench) -> None:
+        await bench.add("a", "b", delay=HOUR)
+        await bench.change(Action.RESCHEDULE, "a", at=START - 1)
+        await bench.change(Action.RESCHEDULE, "b")
+        worker = await bench.worker()
+        assert await worker.ids() == ["a", "b"]
+        bench.clock.advance(2 * HOUR)
+        assert (await bench.store.sweep()).promoted == 0
+
+    async def test_its_old_time_means_nothing(self, bench: Bench) -> None:
+        await bench.add("a", delay=1_000)
+        await bench.change(Action.RESCHEDULE, "a", delay=5_000)
+        bench.clock.advance(1_000)
+        worker = await bench.worker()
+        assert await worker.claim() == []
+        bench.clock.advance(4_000)
+        await worker.take("a")
+
+    async def test_a_retry_keeps_its_counters(self, bench: Bench) -> None:
+        await bench.ended("a", RETRY_LATER)
+        await bench.change(Action.RESCHEDULE, "a", delay=9_000)
+        job = await bench.job("a")
+        assert (job.state, job.attempt, job.run, job.due_at) == (State.SCHEDULED, 1, 1, START + 9_000)
+
+    async def test_an_idle_worker_is_woken_for_what_became_ready(self, bench: Bench) -> None:
+        await bench.add("a", delay=HOUR)
+        worker = await bench.worker()
+        assert await worker.claim() == []
+        await bench.change(Action.RESCHEDULE, "a")
+        await worker.mail.woken()
+        await worker.take("a")
+
+    async def test_an_idle_worker_is_woken_when_the_next_due_time_came_nearer(self, bench: Bench) -> None:
+        await bench.add("a", delay=HOUR)
+        worker = await bench.worker()
+        assert await worker.claim() == []
+        await bench.change(Action.RESCHEDULE, "a", delay=1_000)
+        await worker.mail.woken()
+        assert (await worker.exchange(want=1)).next_due == 1_000
+
+    async def test_a_job_set_aside_is_set_aside_again_when_due(self, bench: Bench) -> None:
+        await bench.add("a", task="u")
+        worker = await bench.worker()
+        assert await worker.claim() == []
+        await bench.change(Action.RESCHEDULE, "a", delay=1_000)
+        other = await bench.worker("w2", declares={"u": Declared()})
+        assert await other.claim() == []
+        bench.clock.advance(1_000)
+        assert await worker.claim() == []
+        assert await other.ids() == ["a"]
+
+    async def test_a_job_that_must_run_alone_still_does(self, bench: Bench) -> None:
+        await bench.add("a", max_crashes=2)
+        await bench.crash("a")
+        await bench.change(Action.RESCHEDULE, "a", delay=1_000)
+        worker = await bench.worker()
+        assert await worker.claim() == []
+        bench.clock.advance(1_000)
+        await bench.add("b")
+        assert await worker.ids() == ["a"]
+
+
+class LaneChangeRules:
+    """Jobs in lanes may be changed like others, and keep to the lanes."""
+
+    async def test_a_rescheduled_job_keeps_its_place_in_a_strict_lane(self, bench: Bench) -> None:
+        await bench.add("a", "b", "c", terms=Terms(key="k", ordered=True))
+        await bench.change(Action.RESCHEDULE, "b", delay=1_000)
+        bench.clock.advance(1_000)
+        worker = await bench.worker()
+        assert await bench.play(worker) == ["a", "b", "c"]
+
+    async def test_a_rescheduled_head_lets_the_next_one_go(self, bench: Bench) -> None:
+        await bench.add("a", "b", terms=Terms(key="k", ordered=True))
+        await bench.change(Action.RESCHEDULE, "a", delay=1_000)
+        worker = await bench.worker()
+        assert await worker.ids() == ["b"]
+
+    async def test_a_promoted_job_goes_into_its_lane(self, bench: Bench) -> None:
+        await bench.add("later", delay=HOUR, terms=Terms(key="k", ordered=True))
+        await bench.add("a", terms=Terms(key="k", ordered=True))
+        worker = await bench.worker()
+        claim = await worker.take("a")
+        await bench.change(Action.PROMOTE, "later")
+        assert await worker.claim() == []
+        await worker.finish(claim)
+        await worker.take("later")
+
+    async def test_a_moved_job_has_a_lane_of_its_new_queue(self, bench: Bench) -> None:
+        await bench.add("a", "b", terms=Terms(key="k", ordered=True))
+        await bench.add("x", queue="other", terms=Terms(key="k", ordered=True))
+        here, there = await bench.worker("w1"), await bench.worker("w2", queues=["other"])
+        await there.take("x")
+        await bench.change(Action.MOVE, "a", queue="other")
+        assert (await here.ids(), await there.ids()) == (["b"], [])
+        await there.finish(*there.held.values())
+        assert await there.ids() == ["a"]
+
+    async def test_a_job_that_has_its_lane_leaves_it_when_it_moves(self, bench: Bench) -> None:
+        await bench.add("a", "b", terms=Terms(key="k", ordered=True))
+        worker = await bench.worker()
+        await worker.settle(await worker.take("a"), RETRY_LATER)
+        assert await worker.claim() == []
+        await bench.change(Action.MOVE, "a", queue="other")
+        await worker.take("b")
+
+    @pytest.mark.parametrize("action", [Action.CANCEL, Action.DELETE])
+    async def test_a_job_that_goes_leaves_its_lane_to_the_next(self, bench: Bench, action: Action) -> None:
+        await bench.add("a", "b", "c", terms=Terms(key="k", ordered=True))
+        worker = await bench.worker()
+        await worker.settle(await worker.take("a"), RETRY_LATER)
+        assert await worker.claim() == []
+        await bench.change(action, "a", "b")
+        await worker.take("c")
+
+    async def test_a_reprioritised_job_changes_its_place_in_a_lane_that_is_not_strict(self, bench: Bench) -> None:
+        await bench.store.tune([Tuning(name=task_gate("t"), tuned=Limits(limit=1))])
+        await bench.add("a", "b", "c")
+        await bench.change(Action.REPRIORITISE, "c", priority=9)
+        worker = await bench.worker()
+        assert await bench.play(worker) == ["c", "a", "b"]
+
+    async def test_a_reprioritised_job_keeps_its_place_in_a_strict_lane(self, bench: Bench) -> None:
+        await bench.add("a", "b", "c", terms=Terms(key="k", ordered=True))
+        await bench.change(Action.REPRIORITISE, "c", priority=9)
+        worker = await bench.worker()
+        assert await bench.play(worker) == ["a", "b", "c"]
+        assert (await bench.job("c")).priority == 9
+
+    async def test_an_edited_job_keeps_its_place_in_its_lane(self, bench: Bench) -> None:
+        await bench.add("a", "b", terms=Terms(key="k", ordered=True))
+        await bench.change(Action.EDIT, "a", payload=b"[2]")
+        worker = await bench.worker()
+        assert (await worker.take("a")).payload == b"[2]"
+        assert await worker.claim() == []
+
+    async def test_a_replayed_job_goes_behind_the_others_of_its_lane(self, bench: Bench) -> None:
+        await bench.ended("a", DEAD, terms=Terms(key="k", ordered=True))
+        await bench.add("b", terms=Terms(key="k", ordered=True))
+        await bench.change(Action.RETRY, "a")
+        worker = await bench.worker()
+        assert await bench.play(worker) == ["b", "a"]
