@@ -1,11 +1,13 @@
 """Windlass runs Python functions later, elsewhere, on time, and as often as promised."""
 
+from windlass.admin import Holder
 from windlass.app import Windlass
 from windlass.call import Draft, Signature
 from windlass.context import Current, current
 from windlass.core.event import Event
 from windlass.core.job import ErrorInfo, Progress, State
 from windlass.core.keep import Keep
+from windlass.core.limits import Rate
 from windlass.core.retry import Exponential, Fixed
 from windlass.errors import (
     Cancel,
@@ -19,6 +21,7 @@ from windlass.errors import (
     JobLost,
     JobSkipped,
     PayloadError,
+    QueueDraining,
     QueueFull,
     Reject,
     ResultTimeout,
@@ -31,10 +34,13 @@ from windlass.errors import (
     UnknownTask,
     WindlassError,
 )
+from windlass.gates import LimitInfo, TaskGate
 from windlass.handle import Handle, JobInfo, SyncHandle
 from windlass.picture import Tree
+from windlass.queue import Queue, QueueStatus
 from windlass.task import AsyncTask, SyncTask, Task
 from windlass.values import Failure
+from windlass.why import Reason, Why
 from windlass.work import Chain, Chord, Flow, Group, Work, chain, chord, flow, group
 from windlass.workflow import SyncWorkflow, Workflow, WorkflowInfo, WorkflowPage, WorkflowProgress
 
@@ -57,6 +63,7 @@ __all__ = [
     "Flow",
     "Group",
     "Handle",
+    "Holder",
     "IdConflict",
     "JobCancelled",
     "JobError",
@@ -66,9 +73,15 @@ __all__ = [
     "JobLost",
     "JobSkipped",
     "Keep",
+    "LimitInfo",
     "PayloadError",
     "Progress",
+    "Queue",
+    "QueueDraining",
     "QueueFull",
+    "QueueStatus",
+    "Rate",
+    "Reason",
     "Reject",
     "ResultTimeout",
     "Retry",
@@ -82,9 +95,11 @@ __all__ = [
     "SyncTask",
     "SyncWorkflow",
     "Task",
+    "TaskGate",
     "TaskTimeout",
     "Tree",
     "UnknownTask",
+    "Why",
     "Windlass",
     "WindlassError",
     "Work",

@@ -6,17 +6,21 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import msgspec
 
 from windlass.call import Draft, result_reader
 from windlass.context import read_meta
 from windlass.core import codec
+from windlass.core.duration import show_ms
 from windlass.core.event import Event, check_kinds, expand, parse_cursor
+from windlass.core.flow import key_text, unique_key
 from windlass.core.hints import did_you_mean
 from windlass.core.job import Job, State
 from windlass.core.links import Inject
-from windlass.errors import ConfigError, EnqueueError, IdConflict, JobLost, QueueFull, WindlassError
+from windlass.core.terms import DRAINING
+from windlass.errors import ConfigError, EnqueueError, IdConflict, JobLost, QueueDraining, QueueFull, WindlassError
 from windlass.handle import Handle, JobInfo, job_info
 from windlass.store.base import EVERY_EVENT, MAX_BATCH, Accept, Action, Answer, Change, ChangeReply, Query, Store
 
@@ -58,16 +62,28 @@ def answers_to_handles(app: Windlass, drafts: Sequence[Draft], answers: Sequence
 
 
 def answer_to_handle(app: Windlass, draft: Draft, answer: Answer) -> Handle[Any]:
-    if answer.status is not Accept.ACCEPTED and answer.status is not Accept.DUPLICATE:
+    read = result_reader(app, draft.task, "each" in draft.options)
+    if answer.status is Accept.ACCEPTED:
+        return Handle(app, draft.id, read)
+    if answer.status not in _TAKEN:
         raise refusal(draft, answer)
-    return Handle(app, draft.id, result_reader(app, draft.task, "each" in draft.options))
+    # Without a holder it is the same id again; one that was not chosen by the caller was only sent twice.
+    return Handle(app, answer.holder or draft.id, read, existing=bool(answer.holder) or "id" in draft.options)
+
+
+_TAKEN = (Accept.ACCEPTED, Accept.DUPLICATE, Accept.REPLACED)
 
 
 def refusal(draft: Draft, answer: Answer) -> WindlassError:
+    queue = draft.resolved.queue
     if answer.status is Accept.CONFLICT:
         return IdConflict(answer.reason)
     if answer.status is Accept.FULL:
-        return QueueFull(f"queue {draft.resolved.queue} is full: {answer.reason}")
+        waited = draft.resolved.full_wait
+        after = f" after {show_ms(waited)}" if waited else ""
+        return QueueFull(f"queue {queue} is full{after}: {answer.reason}")
+    if DRAINING in answer.reason:
+        return QueueDraining(f"queue {queue} takes in no new jobs: {answer.reason}")
     return EnqueueError(f"job {draft.id} of task {draft.task} was refused: {answer.reason}")
 
 
@@ -76,8 +92,30 @@ def raise_refusal(id: str, answers: Sequence[Answer]) -> None:
     for answer in answers:
         if answer.status is Accept.CONFLICT:
             raise IdConflict(answer.reason)
+        if DRAINING in answer.reason:
+            raise QueueDraining(f"workflow {id} was refused: {answer.reason}")
         if answer.status is not Accept.ACCEPTED and answer.status is not Accept.DUPLICATE:
             raise EnqueueError(f"workflow {id} was refused: {answer.reason}")
+
+
+class Holder(msgspec.Struct, frozen=True):
+    """Who has a unique key. ``successor``: the job that starts when the holder is over. ``window``: ms for which the
+    key stays taken, also when the holder is over.
+    """
+
+    handle: Handle[Any]
+    successor: Handle[Any] | None = None
+    window: int = 0
+
+
+async def find_holder(app: Windlass, task: str, key: str | int | float | UUID) -> Holder | None:
+    client = await app.client()
+    (info,) = await client.store.uniques([unique_key(task, key_text(key, f"the unique key of task {task} is"))])
+    if info is None:
+        return None
+    read = result_reader(app, task)
+    successor = Handle[Any](app, info.successor, read, existing=True) if info.successor else None
+    return Holder(Handle(app, info.holder, read, existing=True), successor, info.window)
 
 
 class DeadLetters:

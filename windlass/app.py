@@ -17,15 +17,18 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, ParamSpec, Self, TypeVar, Unpack, overload
+from uuid import UUID
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
 from windlass.admin import (
     DeadLetters,
+    Holder,
     JobPage,
     answer_to_handle,
     answers_to_handles,
+    find_holder,
     jobs_page,
     parse_states,
     raise_refusal,
@@ -39,6 +42,7 @@ from windlass.core.ids import check_name
 from windlass.core.job import Meta, State
 from windlass.core.options import QUEUE_NAMES, CallOptions, QueueOptions, Resolved, TaskOptions, parse_options, resolve
 from windlass.errors import ConfigError, WindlassError
+from windlass.gates import LimitInfo, TaskGate, all_limits
 from windlass.handle import Handle
 from windlass.middleware import AroundEnqueue, AroundRun, Submit, around_enqueue
 from windlass.plan import Plan, make_plan
@@ -222,13 +226,17 @@ class Windlass:
             (handle,) = await self.submit([draft])
             return handle
         client = self._open_client() or await self.client()
-        answer = await client.sender.send_one(draft.to_job(client.source, client.plain_meta))
+        job = draft.to_job(client.source, client.plain_meta)
+        answer = await client.sender.send_one(job)
+        if answer.status is Accept.FULL and draft.resolved.full_wait:
+            (answer,) = await client.sender.send_waiting([job], [draft.resolved.full_wait])
         return answer_to_handle(self, draft, answer)
 
     async def _insert(self, drafts: list[Draft]) -> list[Answer]:
         client = self._open_client() or await self.client()
         source, meta = client.source, client.plain_meta
-        return await client.sender.send([draft.to_job(source, meta) for draft in drafts])
+        waits = [draft.resolved.full_wait for draft in drafts]
+        return await client.sender.send_waiting([draft.to_job(source, meta) for draft in drafts], waits)
 
     def send(self, drafts: list[Draft]) -> None:
         """Hand drafts over without waiting for the store; failures are logged and counted."""
@@ -332,6 +340,18 @@ class Windlass:
         """A page of workflows, newest first; ``state="running"`` are those under way."""
         client = await self.client()
         return await workflows_page(client.store, parse_states(state), limit, after)
+
+    def task_gate(self, name: str) -> TaskGate:
+        """The gate of a task, also of another service's: pause, resume, tune, untune, info."""
+        return TaskGate(self, name)
+
+    async def limits(self) -> list[LimitInfo]:
+        """Every gate there is, of queues, tasks and breakers, with what holds there now."""
+        return await all_limits(self)
+
+    async def holder(self, task: Task[Any, Any] | str, key: str | int | float | UUID) -> Holder | None:
+        """Who has a unique key of a task, None where nobody has. ``key`` as ``unique=`` comes to for that call."""
+        return await find_holder(self, task if isinstance(task, str) else task.name, key)
 
     async def queues(self) -> list[QueueInfo]:
         """Every queue with its jobs by state."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -31,6 +32,9 @@ LANES, EAGER = 2, 64
 
 BATCH_BYTES = 1_048_576
 REWATCH_SECONDS = 15.0
+FULL_PAUSES = (0.02, 1.0)
+"""The first and the longest pause, in seconds, before a job is offered again to a queue that was full."""
+
 RESTARTS = 3
 """How often a workflow is staged anew from where the store lost it."""
 
@@ -108,6 +112,22 @@ class Sender:
             if not future.cancelled():
                 future.exception()  # heard, also by one who was cancelled in the very moment it came
             raise
+
+    async def send_waiting(self, jobs: Sequence[NewJob], waits: Sequence[int]) -> list[Answer]:
+        """The same, and where a queue is full, again and again until it has room or the caller's time is over."""
+        if len(jobs) > MAX_BATCH and any(job.terms is not None for job in jobs):
+            # In order: what comes behind a job that waits for room must not overtake it.
+            answers: list[Answer] = []
+            for part in batches(jobs):
+                answers += await self.send_waiting(part, waits[len(answers) : len(answers) + len(part)])
+            return answers
+        answers = await self.send(jobs)
+        if any_full(answers):
+            offer = Offer(jobs, waits, answers, time.monotonic())
+            while offer.jobs:
+                await asyncio.sleep(offer.pause(time.monotonic()))
+                offer.answered(await self.send(offer.jobs), time.monotonic())
+        return answers
 
     async def _insert_all(self, parts: list[Sequence[NewJob]]) -> list[Answer]:
         """In order. The store works on one batch while the next is made ready for it."""
@@ -225,6 +245,43 @@ async def _resent(call: Callable[[], Awaitable[T]]) -> T:
         log.info("an enqueue failed, sending it again: %s", error)
         await asyncio.sleep(RESEND_SECONDS)
         return await call()
+
+
+class Offer:
+    """Jobs that met a full queue, to be offered again while their callers wait. Only the full ones are sent again.
+
+    ``waits``: so many ms each job's caller is ready to wait. It does no I/O: for loops and for threads alike.
+    """
+
+    def __init__(self, jobs: Sequence[NewJob], waits: Sequence[int], answers: list[Answer], now: float) -> None:
+        self.answers = answers
+        self._jobs, self._waits, self._start = jobs, waits, now
+        self._pause, self._longest = FULL_PAUSES
+        self._full = self._still_full(range(len(jobs)), now)
+
+    def _still_full(self, places: Iterable[int], now: float) -> list[int]:
+        waited = (now - self._start) * 1000
+        return [n for n in places if self.answers[n].status is Accept.FULL and self._waits[n] > waited]
+
+    @property
+    def jobs(self) -> list[NewJob]:
+        """What to send again; empty at the end."""
+        return [self._jobs[n] for n in self._full]
+
+    def pause(self, now: float) -> float:
+        """How long to wait before that, not beyond the time of the most patient."""
+        most = max(self._waits[n] for n in self._full) / 1000 - (now - self._start)
+        pause, self._pause = self._pause, min(self._pause * 2, self._longest)
+        return max(min(pause, most), 0.001)
+
+    def answered(self, answers: Sequence[Answer], now: float) -> None:
+        for n, answer in zip(self._full, answers, strict=True):
+            self.answers[n] = answer
+        self._full = self._still_full(self._full, now)
+
+
+def any_full(answers: Sequence[Answer]) -> bool:
+    return any(answer.status is Accept.FULL for answer in answers)
 
 
 def batches(jobs: Sequence[NewJob]) -> list[Sequence[NewJob]]:

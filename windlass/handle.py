@@ -11,12 +11,15 @@ import msgspec
 
 from windlass.context import read_meta
 from windlass.core.codec import decode_any
-from windlass.core.duration import Duration, from_ms, to_ms
+from windlass.core.duration import Duration, from_ms, instant_ms, to_ms
+from windlass.core.ids import check_name
 from windlass.core.job import ErrorInfo, Finished, Job, LogLine, Progress, State
 from windlass.core.lifecycle import EXPIRED
+from windlass.core.options import parse_options
 from windlass.errors import ConfigError, JobCancelled, JobExpired, JobFailed, JobLost, JobSkipped, ResultTimeout
 from windlass.store.base import Action, Change
 from windlass.values import read_value
+from windlass.why import Why, ask_why
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -79,12 +82,17 @@ def read_error(data: bytes | None) -> ErrorInfo | None:
 
 
 class Handle(Generic[R]):
-    """A job, for async code: ``await handle`` waits for its result."""
+    """A job, for async code: ``await handle`` waits for its result.
 
-    __slots__ = ("_app", "_decode", "id")
+    ``existing``: the call made no job of its own, as its unique key or its id was another's; this is that other job.
+    """
 
-    def __init__(self, app: Windlass, id: str, decode: Callable[[bytes | None], Any] = decode_any) -> None:
-        self._app, self.id, self._decode = app, id, decode
+    __slots__ = ("_app", "_decode", "existing", "id")
+
+    def __init__(
+        self, app: Windlass, id: str, decode: Callable[[bytes | None], Any] = decode_any, existing: bool = False
+    ) -> None:
+        self._app, self.id, self._decode, self.existing = app, id, decode, existing
 
     def __await__(self) -> Generator[Any, None, R]:
         return self.result().__await__()
@@ -161,6 +169,30 @@ class Handle(Generic[R]):
         """Delete the record. A running job is left alone."""
         return await self._change(Change(action=Action.DELETE))
 
+    async def promote(self) -> bool:
+        """Start a scheduled job now; False when it is not one."""
+        return await self._change(Change(action=Action.PROMOTE))
+
+    async def move_to(self, queue: str) -> bool:
+        """Move a job that does not run to another queue."""
+        return await self._change(Change(action=Action.MOVE, queue=check_name("queue", queue)))
+
+    async def reprioritise(self, priority: int) -> bool:
+        """Give a job that has not started another priority, 0 to 9, 9 first."""
+        level = parse_options({"priority": priority}, ("priority",), f"job {self.id}")["priority"]
+        return await self._change(Change(action=Action.REPRIORITISE, priority=level))
+
+    async def reschedule(self, *, delay: Duration | None = None, at: datetime | None = None) -> bool:
+        """Give a job that has not started another time: so long from now, or an instant."""
+        if (delay is None) == (at is None):
+            raise ConfigError(f"job {self.id}: give delay or at, and not both")
+        wait, when = (to_ms(delay, "delay"), 0) if at is None else (0, instant_ms(at))
+        return await self._change(Change(action=Action.RESCHEDULE, delay=wait, at=when))
+
+    async def why(self) -> Why:
+        """Why the job is not running, or what it is doing: every reason there is, the main one first."""
+        return await ask_why(self._app, self.id)
+
     async def _change(self, change: Change) -> bool:
         client = await self._app.client()
         reply = await client.store.change(change, [self.id])
@@ -208,6 +240,10 @@ class SyncHandle(Generic[R]):
     def id(self) -> str:
         return self._handle.id
 
+    @property
+    def existing(self) -> bool:
+        return self._handle.existing
+
     def __await__(self) -> Generator[Any, None, R]:
         return self._handle.__await__()
 
@@ -250,6 +286,21 @@ class SyncHandle(Generic[R]):
 
     def forget(self) -> bool:
         return self._handle._app.portal.call(self._handle.forget)
+
+    def promote(self) -> bool:
+        return self._handle._app.portal.call(self._handle.promote)
+
+    def move_to(self, queue: str) -> bool:
+        return self._handle._app.portal.call(lambda: self._handle.move_to(queue))
+
+    def reprioritise(self, priority: int) -> bool:
+        return self._handle._app.portal.call(lambda: self._handle.reprioritise(priority))
+
+    def reschedule(self, *, delay: Duration | None = None, at: datetime | None = None) -> bool:
+        return self._handle._app.portal.call(lambda: self._handle.reschedule(delay=delay, at=at))
+
+    def why(self) -> Why:
+        return self._handle._app.portal.call(self._handle.why)
 
     def __repr__(self) -> str:
         return repr(self._handle)

@@ -15,6 +15,7 @@ from windlass.core.duration import Duration
 from windlass.core.flow import check_rules
 from windlass.core.options import CALL_NAMES, TASK_NAMES, CallOptions, parse_options
 from windlass.errors import ConfigError
+from windlass.gates import TaskTuning
 from windlass.handle import Handle, SyncHandle
 from windlass.work import Group
 
@@ -131,6 +132,22 @@ class Task(Caller[P, R]):
     def options(self, **options: Unpack[CallOptions]) -> Call[P, R]:
         """The same task with options for one call: ``task.options(delay="10m", id="welcome:42").enqueue(...)``."""
         return Call(self, parse_options(options, CALL_NAMES, f"task {self.name}"))
+
+    async def pause(self) -> None:
+        """Start no more of its jobs, on no worker and in no queue. Those that run go on."""
+        await self._app.task_gate(self.name).pause()
+
+    async def resume(self) -> None:
+        """Take a pause back."""
+        await self._app.task_gate(self.name).resume()
+
+    async def tune(self, **limits: Unpack[TaskTuning]) -> None:
+        """Say other limits than the code does, for all workers and at once; None is no limit."""
+        await self._app.task_gate(self.name).tune(**limits)
+
+    async def untune(self) -> None:
+        """Let what the code says hold again. A pause stays."""
+        await self._app.task_gate(self.name).untune()
 
     def apply_async(
         self,

@@ -15,6 +15,9 @@ from windlass.core.limits import Rate
 UNIQUE_MAX = 200
 """Keys, also of lanes, are no longer than this."""
 
+DRAINING = "draining"
+"""In the reason of an answer: the queue is drained, and takes in nothing new."""
+
 
 class Policy(IntEnum):
     """What becomes of a call whose unique key is held by a job that is not over.
