@@ -1,0 +1,231 @@
+"""A schedule's plan: when it runs, which job it makes, and what becomes of runs that were missed. Reads no clock.
+
+The plan is what a schedule's row carries as its body, as JSON. Any worker can fire it: the job in it is complete but
+for its id, so that no worker needs to know the task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from hashlib import blake2b
+from typing import Any, Literal
+
+import msgspec
+
+from windlass.core.duration import Duration, from_ms, instant_ms, to_ms
+from windlass.core.hints import did_you_mean
+from windlass.core.job import Meta, NewJob
+from windlass.core.options import CallOptions
+from windlass.core.terms import UNIQUE_MAX, Policy, Terms
+from windlass.core.timing import Clock, Gap, Repeat, Timing, find_zone, newest_slots, next_slot
+from windlass.errors import ConfigError
+
+Missed = Literal["once", "skip", "all"]
+Overlap = Literal["allow", "skip", "queue"]
+
+GRACE = 1_000
+"""A run that starts at most so many ms late was not missed."""
+
+MOST = 1_000
+"""So many missed runs are made up for, the newest."""
+
+NAME_MAX = UNIQUE_MAX - len("schedule:")
+NAME_HEADER = "windlass-schedule"
+SLOT_HEADER = "windlass-slot"
+GONE = "no longer in the code"
+"""Why a schedule is paused that no live worker declares."""
+
+
+class Policies(CallOptions, total=False):
+    """Options of a schedule, besides those of the calls it makes."""
+
+    missed: Missed
+    overlap: Overlap
+    jitter: Duration
+    start: Duration | datetime
+    end: Duration | datetime
+    limit: int
+    gap: Gap
+    repeat: Repeat
+    tz: str
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """``start`` and ``end`` are instants, 0 for none; ``start_in``, ``end_in``: as they were said, relative to the put.
+
+    ``code``: a worker's code declares it. ``anchor``: from where an interval counts. ``limit``: 0 for none.
+    """
+
+    timing: Timing
+    job: NewJob
+    tz: str = "UTC"
+    missed: Missed = "once"
+    overlap: Overlap = "allow"
+    jitter: int = 0
+    start: int = 0
+    start_in: int = 0
+    end: int = 0
+    end_in: int = 0
+    limit: int = 0
+    gap: Gap = "after"
+    repeat: Repeat = "first"
+    anchor: int = 0
+    code: bool = False
+
+    @property
+    def clock(self) -> Clock:
+        return Clock(self.tz, self.gap, self.repeat, self.anchor)
+
+    def encode(self) -> bytes:
+        return msgspec.json.encode(self)
+
+
+def decode_plan(body: bytes) -> Plan:
+    return msgspec.json.decode(body, type=Plan)
+
+
+# -- options
+
+
+def check_schedule_name(name: object) -> str:
+    """Printable text, short enough to be part of a unique key."""
+    if not isinstance(name, str) or not name or len(name) > NAME_MAX or not name.isprintable():
+        raise ConfigError(f"schedule name {name!r} is not usable: give 1 to {NAME_MAX} printable characters")
+    return name
+
+
+def _choice(*allowed: str) -> Callable[[object, str], str]:
+    def parse(value: object, what: str) -> str:
+        if value not in allowed:
+            hint = did_you_mean(str(value), allowed)
+            raise ConfigError(f"{what} is {value!r}{hint}; give one of {', '.join(map(repr, allowed))}")
+        return str(value)
+
+    return parse
+
+
+def _instant_or_ms(value: object, what: str) -> int | datetime:
+    if isinstance(value, datetime):
+        instant_ms(value, what)
+        return value
+    return to_ms(value, what)
+
+
+def _count(value: object, what: str) -> int:
+    if type(value) is not int or value < 1:
+        raise ConfigError(f"{what} is {value!r}; give a whole number above 0")
+    return value
+
+
+_PARSERS: dict[str, Callable[[object, str], Any]] = {
+    "missed": _choice("once", "skip", "all"),
+    "overlap": _choice("allow", "skip", "queue"),
+    "jitter": to_ms,
+    "start": _instant_or_ms,
+    "end": _instant_or_ms,
+    "limit": _count,
+    "gap": _choice("after", "skip"),
+    "repeat": _choice("first", "last", "both"),
+    "tz": lambda value, what: find_zone(value, what).key,
+}
+POLICY_NAMES = frozenset(_PARSERS)
+
+
+def parse_policies(given: Mapping[str, object], where: str) -> dict[str, Any]:
+    """The fields of a plan that the options of a schedule fill."""
+    fields: dict[str, Any] = {}
+    for name, value in given.items():
+        try:
+            parsed = _PARSERS[name](value, name)
+        except ConfigError as error:
+            raise ConfigError(f"{where}: {error}") from None
+        if name in ("start", "end"):
+            relative = not isinstance(parsed, datetime)
+            fields[f"{name}_in" if relative else name] = parsed if relative else instant_ms(parsed)
+        else:
+            fields[name] = parsed
+    return fields
+
+
+# -- beginning
+
+
+def begin(plan: Plan, now: int, before: Plan | None = None, slot: int = 0) -> tuple[Plan, int]:
+    """The plan as it is written, and its next slot. Where the times are as before, it goes on where it was."""
+    if before is not None and _same_times(plan, before):
+        kept = {name: getattr(before, name) for name in ("start", "end", "anchor")}
+        kept_plan = msgspec.structs.replace(plan, **kept)
+        return kept_plan, slot or next_run(kept_plan, now)
+    start = now + plan.start_in if plan.start_in else plan.start
+    end = now + plan.end_in if plan.end_in else plan.end
+    begun = msgspec.structs.replace(plan, start=start, end=end, anchor=start or now)
+    return begun, next_run(begun, now)
+
+
+def _same_times(plan: Plan, before: Plan) -> bool:
+    def times(of: Plan) -> tuple[object, ...]:
+        timing = of.timing if not hasattr(of.timing, "text") else msgspec.structs.replace(of.timing, text="")
+        start, end = (0 if of.start_in else of.start), (0 if of.end_in else of.end)
+        return timing, of.tz, of.gap, of.repeat, start, of.start_in, end, of.end_in
+
+    return times(plan) == times(before)
+
+
+def next_run(plan: Plan, after: int) -> int:
+    """The first slot later than an instant within start and end, 0 for none."""
+    slot = next_slot(plan.timing, plan.clock, max(after, plan.start - 1))
+    return 0 if plan.end and slot > plan.end else slot
+
+
+# -- running
+
+
+def due(plan: Plan, slot: int, fired: int, now: int) -> tuple[list[int], int]:
+    """The slots to run of those from ``slot`` up to now, by the policy for missed ones, and the next one after them.
+
+    ``fired``: how many jobs the schedule has made so far.
+    """
+    first, most = slot, MOST
+    if slot < now - GRACE:
+        if plan.missed == "skip":
+            first = now - GRACE
+        elif plan.missed == "once":
+            most = 1
+    last = min(now, plan.end) if plan.end else now
+    slots = newest_slots(plan.timing, plan.clock, first, last, most)
+    if plan.limit:
+        slots = slots[: max(0, plan.limit - fired)]
+        if fired + len(slots) >= plan.limit:
+            return slots, 0
+    return slots, next_run(plan, now)
+
+
+def job_of(plan: Plan, name: str, slot: int, id: str) -> NewJob:
+    """The job of one slot."""
+    job, meta = plan.job, msgspec.json.decode(plan.job.meta, type=Meta)
+    when = from_ms(slot)
+    headers = {**meta.headers, NAME_HEADER: name, SLOT_HEADER: when.isoformat() if when else ""}
+    later = jitter_of(plan.jitter, name, slot) + job.delay
+    return msgspec.structs.replace(
+        job, id=id, delay=0, at=slot + later if later else 0,
+        meta=msgspec.structs.replace(meta, headers=headers).encode(),
+    )  # fmt: skip
+
+
+def jitter_of(jitter: int, name: str, slot: int) -> int:
+    """From 0 to ``jitter``, the same for the same slot on every worker."""
+    if not jitter:
+        return 0
+    return int.from_bytes(blake2b(f"{name} {slot}".encode(), digest_size=8).digest()) % (jitter + 1)
+
+
+def with_overlap(job: NewJob, name: str, overlap: Overlap, where: str) -> NewJob:
+    """The job under the terms that keep its runs from overlapping."""
+    if overlap == "allow":
+        return job
+    terms = job.terms or Terms()
+    if terms.unique:
+        raise ConfigError(f"{where}: its calls are unique already; leave out overlap, or give unique=None")
+    policy = Policy.KEEP if overlap == "skip" else Policy.REPLACE
+    return msgspec.structs.replace(job, terms=msgspec.structs.replace(terms, unique=f"schedule:{name}", policy=policy))
