@@ -259,7 +259,7 @@ def test_events_are_told_and_resumed(shop: Shop) -> None:
 def test_rarer_changes(shop: Shop) -> None:
     shop("enqueue", "send", "to=a@b.c", "--id", "one", "--delay", "1h")
     assert shop.json("jobs", "move", "one", "--to", "bulk") == {"moved": ["one"], "skipped": {}}
-    assert shop.json("jobs", "priority", "one", "--to", "9") == {"reprioritised": ["one"], "skipped": {}}
+    assert shop.json("jobs", "reprioritise", "one", "--to", "9") == {"reprioritised": ["one"], "skipped": {}}
     assert "one  promoted" in shop("jobs", "promote", "one").stdout
     job = shop.json("jobs", "show", "one")
     assert (job["queue"], job["priority"], job["state"]) == ("bulk", 9, "ready")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import click
 
 from windlass.admin import change_jobs, retry_jobs
 from windlass.cli import output, values
 from windlass.cli.target import Target, need_words, run, takes_app
+from windlass.core.duration import instant_ms
 from windlass.store.base import Action, Change, ChangeReply
 
 
@@ -47,9 +50,23 @@ def move(target: Target, as_json: bool, words: list[str], queue: str) -> None:
 @click.command()
 @takes_app("ID...")
 @click.option("--to", "level", required=True, type=click.IntRange(0, 9), metavar="N", help="0 to 9, 9 first.")
-def priority(target: Target, as_json: bool, words: list[str], level: int) -> None:
+def reprioritise(target: Target, as_json: bool, words: list[str], level: int) -> None:
     """Give jobs that have not started another priority."""
     act(target, words, Change(action=Action.REPRIORITISE, priority=level), "reprioritised", as_json)
+
+
+@click.command()
+@takes_app("ID...")
+@click.option("--delay", callback=values.duration, metavar="TIME", help="So long from now.")
+@click.option("--at", callback=values.instant, metavar="ISO", help="At this time, with its zone.")
+def reschedule(target: Target, as_json: bool, words: list[str], delay: float | None, at: datetime | None) -> None:
+    """Give jobs that have not started another time."""
+    if (delay is None) == (at is None):
+        raise click.UsageError("give --delay or --at")
+    change = Change(
+        action=Action.RESCHEDULE, delay=0 if delay is None else round(delay * 1000), at=instant_ms(at) if at else 0
+    )
+    act(target, words, change, "rescheduled", as_json)
 
 
 @click.command()

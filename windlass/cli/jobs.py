@@ -10,10 +10,11 @@ import msgspec
 from windlass.app import Windlass
 from windlass.cli import change, output
 from windlass.cli.errors import CliError, NotDone
-from windlass.cli.target import Target, complete_queues, complete_tasks, run, takes_app
+from windlass.cli.target import Target, complete_queues, complete_tasks, need_words, run, takes_app
 from windlass.core.duration import from_ms, show_ms
 from windlass.core.job import LogLine, State
 from windlass.handle import JobInfo
+from windlass.why import Why
 
 STATES = [str(state) for state in State]
 
@@ -23,7 +24,7 @@ def jobs() -> None:
     """List and show jobs, and the rarer things to do with them."""
 
 
-for _command in (change.promote, change.move, change.priority, change.delete):
+for _command in (change.promote, change.move, change.reprioritise, change.reschedule, change.delete):
     jobs.add_command(_command)
 
 
@@ -98,6 +99,26 @@ def _cut(text: str, most: int = 70) -> str:
 def show_job(target: Target, as_json: bool, words: list[str]) -> None:
     """Show one job: its record, arguments, result, error, progress and logs."""
     show(target, one_id(words), as_json)
+
+
+@jobs.command("why")
+@takes_app("ID...")
+def why_jobs(target: Target, as_json: bool, words: list[str]) -> None:
+    """Say why jobs do not run: paused, limited until when, behind which other job, no worker, and so on."""
+    app, ids = target.load(), need_words(words, "job IDs")
+
+    async def ask() -> dict[str, Why]:
+        return {id: await app.job(id).why() for id in ids}
+
+    answers = run(app, ask)
+    if as_json:
+        output.print_json({id: answer.reasons for id, answer in answers.items()})
+    else:
+        for id, answer in answers.items():
+            for place, reason in enumerate(answer.reasons):
+                click.echo(f"{id if place == 0 else ' ' * len(id)}  {reason}")
+    if any(answer.main.code == "missing" for answer in answers.values()):
+        click.get_current_context().exit(1)
 
 
 def one_id(words: list[str]) -> str:

@@ -23,6 +23,8 @@ COMMANDS = {
     "workflows": "workflows:workflows",
     "dead": "dead:dead",
     "queues": "queues:queues",
+    "tasks": "tasks:tasks",
+    "limits": "limits:limits",
     "workers": "queues:workers",
     "doctor": "doctor:doctor",
     "bench": "bench:bench",

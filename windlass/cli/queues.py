@@ -1,15 +1,21 @@
-"""``windlass queues`` and ``windlass workers``: how much there is to do, and who does it."""
+"""``windlass queues`` and ``windlass workers``: how much there is to do, who does it, and how a queue is held back."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import click
 
-from windlass.cli import output
+from windlass.cli import output, values
+from windlass.cli.errors import NotDone
+from windlass.cli.groups import ListGroup
+from windlass.cli.limits import in_words, said, told, tuning
 from windlass.cli.target import Target, run, takes_app
 from windlass.core.job import State
+from windlass.gates import LimitInfo
+from windlass.queue import NOT_STARTED, Queue
 from windlass.store.base import QueueInfo, WorkerInfo
 
 _SHOWN = (
@@ -19,16 +25,17 @@ _SHOWN = (
 _ALWAYS = (State.READY, State.RUNNING, State.SUCCEEDED, State.FAILED)
 
 
-@click.command()
+@click.group(cls=ListGroup)
+def queues() -> None:
+    """Show queues, and pause, tune, drain, purge and move them. Without a command: list."""
+
+
+@queues.command("list")
 @takes_app()
-def queues(target: Target, as_json: bool) -> None:
-    """Show every queue: its jobs by state, and how long the oldest ready one has waited."""
+def list_queues(target: Target, as_json: bool) -> None:
+    """Show every queue: its jobs by state, how long the oldest ready one has waited, and its limits."""
     app = target.load()
-
-    async def ask() -> list[QueueInfo]:
-        return await (await app.client()).store.queues()
-
-    found = run(app, ask)
+    found = run(app, app.queues)
     if as_json:
         output.print_json(found)
     elif not found:
@@ -37,7 +44,7 @@ def queues(target: Target, as_json: bool) -> None:
         shown = [state for state in _SHOWN if state in _ALWAYS or any(info.counts.get(state) for info in found)]
         names = [str(state) for state in shown]
         rows = [_queue_row(info, shown) for info in found]
-        output.table(("queue", *names, "oldest"), rows, right=(*names, "oldest"))
+        output.table(("queue", *names, "oldest", "limits"), rows, right=(*names, "oldest"))
 
 
 def _queue_row(info: QueueInfo, shown: list[State]) -> list[Any]:
@@ -47,7 +54,124 @@ def _queue_row(info: QueueInfo, shown: list[State]) -> list[Any]:
     for state in shown:
         count = info.counts.get(state, 0)
         counts.append(Text(f"{count:,}", output.COLOURS[state] if count else "bright_black"))
-    return [info.name, *counts, output.about(info.oldest_ready) if info.oldest_ready >= 0 else ""]
+    oldest = output.about(info.oldest_ready) if info.oldest_ready >= 0 else ""
+    return [info.name, *counts, oldest, in_words(info.limits)]
+
+
+@queues.command("pause")
+@takes_app("NAME")
+def pause_queue(target: Target, as_json: bool, words: list[str]) -> None:
+    """Start no more jobs of a queue. Those that run go on, and new ones are taken in."""
+    _act(target, words, lambda queue: queue.pause(), "paused", as_json)
+
+
+@queues.command("resume")
+@takes_app("NAME")
+def resume_queue(target: Target, as_json: bool, words: list[str]) -> None:
+    """Let a paused or drained queue go on."""
+    _act(target, words, lambda queue: queue.resume(), "resumed", as_json)
+
+
+@queues.command("tune")
+@takes_app("NAME")
+@tuning("limit", "rate", "key-limit", "key-rate", "max-ready")
+def tune_queue(target: Target, as_json: bool, words: list[str], **limits: Any) -> None:
+    """Say other limits of a queue than the code does; the value none takes one away."""
+    options = said(limits)
+    _act(target, words, lambda queue: queue.tune(**options), "tuned", as_json)
+
+
+@queues.command("untune")
+@takes_app("NAME")
+def untune_queue(target: Target, as_json: bool, words: list[str]) -> None:
+    """Let the limits in the code hold again. A pause stays."""
+    _act(target, words, lambda queue: queue.untune(), "untuned", as_json)
+
+
+@queues.command("drain")
+@takes_app("NAME")
+@click.option("--timeout", callback=values.duration, metavar="TIME", help="Give up waiting after so long.")
+def drain_queue(target: Target, as_json: bool, words: list[str], timeout: float | None) -> None:
+    """Take no new jobs in, and wait until none is ready, scheduled or running.
+
+    `queues resume` lets jobs in again.
+    """
+    try:
+        _act(target, words, lambda queue: queue.drain(timeout), "drained", as_json)
+    except TimeoutError as error:
+        raise NotDone(str(error)) from error
+
+
+_STATES = [str(state) for state in State if state is not State.RUNNING]
+_state_option = click.option(
+    "--state", "states", type=click.Choice(_STATES), multiple=True,
+    help="Only this state; repeatable. By default: ready, scheduled and waiting.",
+)  # fmt: skip
+_yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+
+
+@queues.command("purge")
+@takes_app("NAME")
+@_state_option
+@_yes_option
+def purge_queue(target: Target, as_json: bool, words: list[str], states: tuple[str, ...], yes: bool) -> None:
+    """Delete the jobs of a queue that have not started. Asks for its name first."""
+    name, app = one_name(words), target.load()
+    ask_name(f"This deletes jobs of queue {name} for good.", name, yes, as_json)
+    queue = app.queue(name)
+    count = run(app, lambda: queue.purge(states or NOT_STARTED))
+    _tell("purged", count, as_json)
+
+
+@queues.command("move")
+@takes_app("NAME OTHER")
+@_state_option
+@_yes_option
+def move_queue(target: Target, as_json: bool, words: list[str], states: tuple[str, ...], yes: bool) -> None:
+    """Move the jobs of a queue that have not started to another queue. Asks for its name first."""
+    if len(words) != 2:
+        raise click.UsageError("give the name of the queue, and that of the other queue")
+    name, app = words[0], target.load()
+    ask_name(f"This moves jobs of queue {name} to queue {words[1]}.", name, yes, as_json)
+    queue = app.queue(name)
+    count = run(app, lambda: queue.move_to(words[1], states or NOT_STARTED))
+    _tell("moved", count, as_json)
+
+
+def one_name(words: list[str]) -> str:
+    if len(words) != 1:
+        raise click.UsageError("give the name of one queue")
+    return words[0]
+
+
+def ask_name(what: str, name: str, yes: bool, as_json: bool) -> None:
+    """Many jobs are changed at once: the name must be typed, which nobody does by mistake."""
+    if yes:
+        return
+    if as_json:
+        raise click.UsageError("--json asks no questions; add --yes")
+    if click.prompt(f"{what} Type the queue's name to go on", err=True) != name:
+        raise NotDone("that is another name; nothing was changed")
+
+
+def _act(
+    target: Target, words: list[str], act: Callable[[Queue], Coroutine[Any, Any, None]], done: str, as_json: bool
+) -> None:
+    name, app = one_name(words), target.load()
+    queue = app.queue(name)
+
+    async def both() -> LimitInfo:
+        await act(queue)
+        return (await queue.info()).limits
+
+    told(f"queue {name}", done, run(app, both), as_json)
+
+
+def _tell(done: str, count: int, as_json: bool) -> None:
+    if as_json:
+        output.print_json({done: count})
+    else:
+        click.echo(f"{done} {count:,} job{'' if count == 1 else 's'}")
 
 
 @click.command()

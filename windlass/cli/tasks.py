@@ -1,0 +1,60 @@
+"""``windlass tasks``: pause, resume and tune a task, wherever its jobs are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from windlass.cli.limits import said, told, tuning
+from windlass.cli.target import Target, run, takes_app
+from windlass.gates import LimitInfo
+
+
+@click.group()
+def tasks() -> None:
+    """Pause, resume and tune tasks, on all workers at once."""
+
+
+@tasks.command("pause")
+@takes_app("NAME")
+def pause_task(target: Target, as_json: bool, words: list[str]) -> None:
+    """Start no more jobs of a task. Those that run go on."""
+    _act(target, words, "pause", "paused", as_json)
+
+
+@tasks.command("resume")
+@takes_app("NAME")
+def resume_task(target: Target, as_json: bool, words: list[str]) -> None:
+    """Let a paused task's jobs start again."""
+    _act(target, words, "resume", "resumed", as_json)
+
+
+@tasks.command("tune")
+@takes_app("NAME")
+@tuning("limit", "rate")
+def tune_task(target: Target, as_json: bool, words: list[str], **limits: Any) -> None:
+    """Say other limits of a task than the code does; the value none takes one away."""
+    _act(target, words, "tune", "tuned", as_json, said(limits))
+
+
+@tasks.command("untune")
+@takes_app("NAME")
+def untune_task(target: Target, as_json: bool, words: list[str]) -> None:
+    """Let the limits in the code hold again. A pause stays."""
+    _act(target, words, "untune", "untuned", as_json)
+
+
+def _act(
+    target: Target, words: list[str], method: str, done: str, as_json: bool, options: dict[str, Any] | None = None
+) -> None:
+    if len(words) != 1:
+        raise click.UsageError("give the name of one task")
+    app = target.load()
+    gate = app.task_gate(words[0])
+
+    async def act() -> LimitInfo:
+        await getattr(gate, method)(**options or {})
+        return await gate.info()
+
+    told(f"task {words[0]}", done, run(app, act), as_json)
