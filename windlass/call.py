@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast
 import msgspec
 
 from windlass.core.codec import encode
-from windlass.core.flow import Asked, Flow, make_terms, quiet_time
+from windlass.core.flow import Asked, FlowRules, make_terms, quiet_time
 from windlass.core.ids import check_name, make_id
 from windlass.core.job import Meta, NewJob
 from windlass.core.options import CALL_NAMES, CallOptions, Resolved, pack_call, parse_options
@@ -156,7 +156,7 @@ def by_name(
     return Signature(app, name, (), dict(args or {}), layer, immutable=immutable)
 
 
-def set_terms(draft: Draft, flow: Flow, bind: Callable[[], dict[str, Any]] | None) -> None:
+def set_terms(draft: Draft, flow: FlowRules, bind: Callable[[], dict[str, Any]] | None) -> None:
     """Work out under which terms a call's job may come in and start. ``bind``: its arguments, where they are known."""
     draft.terms = make_terms(flow, Asked(draft.task, draft.payload, bind))
     quiet = quiet_time(flow, draft.terms)

@@ -15,11 +15,12 @@ from windlass import Chord, Flow, Group, Signature, SyncWorkflow, Tree, Work, Wo
 from windlass.cli.main import cli
 from windlass.core.duration import to_ms
 from windlass.core.event import KINDS
+from windlass.core.flow import FlowRules
 from windlass.core.graph import WORK
 from windlass.core.job import State
 from windlass.core.keep import DEFAULT_KEEP, Keep
 from windlass.core.links import WIDTH
-from windlass.core.options import CALL_NAMES, QUEUE_NAMES, TASK_NAMES, Resolved
+from windlass.core.options import APP_NAMES, CALL_NAMES, QUEUE_NAMES, TASK_NAMES, Resolved
 from windlass.settings import AppOptions, Settings, WorkerOptions
 from windlass.store.base import StoreSettings
 from windlass.store.redis import faults, place
@@ -57,7 +58,7 @@ def test_every_job_option_is_there_with_its_scopes() -> None:
     assert found == expected
 
 
-SCOPES = {"app": QUEUE_NAMES, "queue": QUEUE_NAMES, "task": TASK_NAMES, "call": CALL_NAMES}
+SCOPES = {"app": APP_NAMES, "queue": QUEUE_NAMES, "task": TASK_NAMES, "call": CALL_NAMES}
 
 
 def test_defaults_of_jobs() -> None:
@@ -72,11 +73,19 @@ def test_defaults_of_jobs() -> None:
     assert table["on_expire"] == {State.CANCELLED: "cancel", State.FAILED: "fail"}[rules.expire_to]
     assert (rules.timeout, rules.soft_timeout, rules.expires_in, rules.expires_at) == (0, 0, 0, 0)
     assert (table["timeout"], table["soft_timeout"], table["expires"]) == ("none", "none", "never")
+    assert to_ms(table["full_timeout"]) == rules.full_wait
+    flow = FlowRules()
+    assert to_ms(table["gap_timeout"]) == flow.gap_timeout
+    for name in ("units", "ordered", "unique", "unique_policy", "when_full"):
+        assert table[name] == str(getattr(flow, name)), name
+    off = {"key", "key_limit", "key_rate", "seq", "unique_for", "debounce_max", "ageing", "max_ready", "breaker"}
+    assert not any(getattr(flow, name) for name in off)
+    assert {table[name] for name in (*off, "batch", "rate", "limit")} == {"none"}
 
 
 def test_every_app_option_is_there_with_its_default() -> None:
     table = rows(section(OPTIONS_PAGE, "Of the app"))
-    own = set(AppOptions.__annotations__) - QUEUE_NAMES
+    own = set(AppOptions.__annotations__) - APP_NAMES
     assert table.keys() == own
     for name, cells in table.items():
         written, default = cells[0].strip("`"), getattr(Settings(), name)

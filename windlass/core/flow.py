@@ -39,7 +39,7 @@ KeyRule = str | tuple[str, ...] | FromArguments
 UniqueRule = KeyRule | bool
 
 
-class Flow(msgspec.Struct, frozen=True, kw_only=True):
+class FlowRules(msgspec.Struct, frozen=True, kw_only=True):
     """What all layers of options say of when a job may come in and start, before the arguments are looked at."""
 
     key: KeyRule = ""
@@ -60,14 +60,14 @@ class Flow(msgspec.Struct, frozen=True, kw_only=True):
     batch: int = 0
 
 
-FLOW_NAMES = frozenset(Flow.__struct_fields__)
+FLOW_NAMES = frozenset(FlowRules.__struct_fields__)
 
 
-def make_flow(merged: Mapping[str, Any]) -> Flow | None:
+def make_flow(merged: Mapping[str, Any]) -> FlowRules | None:
     """The part of a job's options that is about flow, None where nothing is said of it."""
     if FLOW_NAMES.isdisjoint(merged):
         return None
-    return Flow(**{name: value for name, value in merged.items() if name in FLOW_NAMES})
+    return FlowRules(**{name: value for name, value in merged.items() if name in FLOW_NAMES})
 
 
 class Asked(NamedTuple):
@@ -78,7 +78,7 @@ class Asked(NamedTuple):
     bind: Callable[[], dict[str, Any]] | None = None
 
 
-def make_terms(flow: Flow, asked: Asked) -> Terms | None:
+def make_terms(flow: FlowRules, asked: Asked) -> Terms | None:
     """The terms of one call; None for a job that has none."""
     key = _key(flow, asked)
     unique = _unique(flow, asked)
@@ -105,12 +105,12 @@ def make_terms(flow: Flow, asked: Asked) -> Terms | None:
     return None if terms == _PLAIN else terms
 
 
-def quiet_time(flow: Flow, terms: Terms | None) -> int:
+def quiet_time(flow: FlowRules, terms: Terms | None) -> int:
     """The delay a debounced call has by itself."""
     return flow.unique_for if terms is not None and terms.unique and flow.unique_policy == "debounce" else 0
 
 
-def _key(flow: Flow, asked: Asked) -> str:
+def _key(flow: FlowRules, asked: Asked) -> str:
     if not flow.key:
         for name in ("seq", "ordered"):
             if getattr(flow, name):
@@ -121,7 +121,7 @@ def _key(flow: Flow, asked: Asked) -> str:
     return fit(_made(flow.key, asked, "key"))
 
 
-def _unique(flow: Flow, asked: Asked) -> str:
+def _unique(flow: FlowRules, asked: Asked) -> str:
     rule = flow.unique
     if rule is False:
         return ""
@@ -132,7 +132,7 @@ def _unique(flow: Flow, asked: Asked) -> str:
     return unique_key(asked.task, rule if isinstance(rule, str) else _made(rule, asked, "unique"))
 
 
-def _units(flow: Flow, asked: Asked) -> int:
+def _units(flow: FlowRules, asked: Asked) -> int:
     if isinstance(flow.units, int):
         return flow.units
     units = _call(flow.units, asked, "units")

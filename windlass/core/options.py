@@ -13,7 +13,7 @@ from uuid import UUID
 import msgspec
 
 from windlass.core.duration import Duration, instant_ms, to_ms
-from windlass.core.flow import Flow, make_flow, parse_key, parse_unique, parse_units
+from windlass.core.flow import FlowRules, make_flow, parse_key, parse_unique, parse_units
 from windlass.core.hints import did_you_mean
 from windlass.core.ids import check_id, check_name
 from windlass.core.job import DEFAULT_PRIORITY, MAX_CRASHES, State
@@ -292,7 +292,7 @@ class Resolved(msgspec.Struct, frozen=True):
     max_crashes: int = MAX_CRASHES
     cancel_grace: int = 10_000
     full_wait: int = FULL_WAIT
-    flow: Flow | None = None
+    flow: FlowRules | None = None
 
 
 Layer = Mapping[str, Any]
