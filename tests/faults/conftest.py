@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from tests.faults import jobs
 from tests.servers.fixtures import new_redis, redis7, valkey9
 from tests.servers.redis import fresh_prefix
-from tests.worker.helpers import SHORT, Fleet, Ledger
+from tests.worker.helpers import Fleet, Ledger
 from windlass import Windlass
 
 __all__ = ["new_redis", "redis7", "valkey9"]
@@ -42,18 +43,24 @@ def ledger(tmp_path: Path) -> Ledger:
 
 
 @pytest.fixture
-def fleet(tmp_path: Path, worker_url: str) -> Iterator[Fleet]:
+def tasks() -> ModuleType:
+    """The module whose app the workers serve; a test file may have another."""
+    return jobs
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, worker_url: str, tasks: ModuleType) -> Iterator[Fleet]:
     env = {"E2E_URL": worker_url, "E2E_LEDGER": str(tmp_path / "ledger")}
-    fleet = Fleet("tests.faults.jobs:app", tmp_path, env)
+    fleet = Fleet(f"{tasks.__name__}:app", tmp_path, env)
     yield fleet
     fleet.end()
 
 
 @pytest.fixture
-async def app(url: str) -> AsyncIterator[Windlass]:
+async def app(url: str, tasks: ModuleType) -> AsyncIterator[Windlass]:
     """The workers' app as a caller has it."""
-    app = Windlass("faults", url, **SHORT, **jobs.PATIENT)
-    for task in jobs.app.tasks.values():
+    app = Windlass("faults", url, **tasks.SETTINGS)
+    for task in tasks.app.tasks.values():
         app.add_task(task.fn, {"name": task.name, "runs_in": task.runs_in, **task.layer})
     async with app:
         yield app

@@ -12,8 +12,9 @@ from windlass import Windlass, current
 
 PATIENT = {"max_crashes": 100, "events_kept": 1_000_000}
 """Kills from outside hit the same job again and again; here no job is given up for that."""
+SETTINGS = {**SHORT, **PATIENT}
 
-app = Windlass("faults", os.environ.get("E2E_URL", "memory://"), **SHORT, **PATIENT)
+app = Windlass("faults", os.environ.get("E2E_URL", "memory://"), **SETTINGS)
 ledger = Ledger(os.environ.get("E2E_LEDGER", os.devnull))
 
 

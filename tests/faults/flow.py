@@ -1,0 +1,102 @@
+"""What the tests of flow control share: kills by number, executions as intervals, and what is left to do."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from tests.faults.checker import Kill
+from tests.worker.helpers import Fleet, Line, eventually
+from windlass import State, Windlass
+from windlass.core.event import Event
+from windlass.core.limits import Rate
+
+OPTIONS: dict[str, Any] = {"concurrency": 8, "grace": 5}
+
+
+class Execution(NamedTuple):
+    """One run of a task's body: from the line it began with to its end, or to the death of its process."""
+
+    job: str
+    start: float
+    end: float
+
+
+async def present(app: Windlass, fleet: Fleet, count: int) -> None:
+    """Until so many live processes of the fleet are at work."""
+    store = (await app.client()).store
+
+    async def enough() -> bool:
+        pids = {worker.pid for worker in fleet if worker.alive}
+        return len(pids & {info.presence.pid for info in await store.workers()}) >= count
+
+    await eventually(enough, timeout=60, every=0.05)
+
+
+async def kill_some(
+    app: Windlass, fleet: Fleet, rng: random.Random, kills: int, every: tuple[float, float], least: int = 3
+) -> list[Kill]:
+    """Kill random workers, and start another for each; ``least`` must be at work before one is killed."""
+    done: list[Kill] = []
+    for _ in range(kills):
+        await asyncio.sleep(rng.uniform(*every))
+        await present(app, fleet, least)
+        victim = rng.choice([worker for worker in fleet if worker.alive])
+        done.append(Kill(victim.pid, time.time()))
+        victim.kill()
+        fleet.start(**OPTIONS)
+    return done
+
+
+async def nothing_left(app: Windlass) -> bool:
+    """No job of any queue is under way."""
+    queues = await (await app.client()).store.queues()
+    return not any(n for queue in queues for state, n in queue.counts.items() if not State(state).terminal)
+
+
+def executions(lines: Iterable[Line], kills: list[Kill], past: dict[str, list[Event]]) -> list[Execution]:
+    """Every start in the ledger with its end.
+
+    A job of a killed process ended with it. If the store gave a job away because its worker was silent for a whole
+    lease, as on a machine that is far too busy, the execution counts until then.
+    """
+    died = {kill.pid: kill.at for kill in kills}
+    lost = {id: [event.at / 1000 for event in events if event.kind == "lost"] for id, events in past.items()}
+    traces: dict[tuple[int, str], list[Line]] = defaultdict(list)
+    for line in lines:
+        traces[line.pid, line.job].append(line)
+    found = []
+    for (pid, name), trace in traces.items():
+        for line, following in zip(trace, [*trace[1:], None], strict=True):
+            if line.what != "start":
+                continue
+            ends = [died.get(pid, math.inf), *(at for at in lost.get(name.partition("/")[0], ()) if at > line.at)]
+            if following is not None:
+                ends.append(following.at)
+            found.append(Execution(name, line.at, max(line.at, min(ends))))
+    return sorted(found, key=lambda one: one.start)
+
+
+def most_at_once(runs: Iterable[Execution]) -> int:
+    """How many of them were under way at the same moment. One that starts when another ends is not beside it."""
+    steps = sorted([(run.start, 1) for run in runs] + [(run.end, -1) for run in runs])
+    most = now = 0
+    for _, change in steps:
+        now += change
+        most = max(most, now)
+    return most
+
+
+def check_rate(moments: Iterable[int], rate: Rate) -> None:
+    """No burst above the rate's own between any two of these instants (ms)."""
+    every = rate.every / 1000
+    earliest = math.inf
+    for place, at in enumerate(sorted(moments)):
+        allowed = earliest + (place + 1 - rate.burst) * every
+        assert at >= allowed - 1, f"number {place} started at {at} ms, {allowed - at:.1f} ms before the rate allows it"
+        earliest = min(earliest, at - place * every)
