@@ -2,6 +2,7 @@
 
 from windlass.admin import Holder
 from windlass.app import Windlass
+from windlass.breakers import Breaker, BreakerInfo
 from windlass.call import Draft, Signature
 from windlass.context import Current, current
 from windlass.core.event import Event
@@ -10,6 +11,8 @@ from windlass.core.keep import Keep
 from windlass.core.limits import Rate
 from windlass.core.retry import Exponential, Fixed
 from windlass.errors import (
+    BreakerOpen,
+    Busy,
     Cancel,
     ConfigError,
     EnqueueError,
@@ -20,6 +23,7 @@ from windlass.errors import (
     JobFailed,
     JobLost,
     JobSkipped,
+    LockLost,
     PayloadError,
     QueueDraining,
     QueueFull,
@@ -36,6 +40,8 @@ from windlass.errors import (
 )
 from windlass.gates import LimitInfo, TaskGate
 from windlass.handle import Handle, JobInfo, SyncHandle
+from windlass.locks import Lock
+from windlass.once import Once, once
 from windlass.picture import Tree
 from windlass.queue import Queue, QueueStatus
 from windlass.task import AsyncTask, SyncTask, Task
@@ -48,6 +54,10 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AsyncTask",
+    "Breaker",
+    "BreakerInfo",
+    "BreakerOpen",
+    "Busy",
     "Cancel",
     "Chain",
     "Chord",
@@ -74,6 +84,9 @@ __all__ = [
     "JobSkipped",
     "Keep",
     "LimitInfo",
+    "Lock",
+    "LockLost",
+    "Once",
     "PayloadError",
     "Progress",
     "Queue",
@@ -112,4 +125,5 @@ __all__ = [
     "current",
     "flow",
     "group",
+    "once",
 ]

@@ -34,9 +34,11 @@ from windlass.admin import (
     raise_refusal,
     stream_events,
 )
+from windlass.breakers import Breaker, BreakerOptions
 from windlass.call import Draft, Given, Signature, by_name, new_id, set_terms
 from windlass.client import Client, send_graph
 from windlass.context import current_or_none
+from windlass.core.duration import Duration
 from windlass.core.event import Event
 from windlass.core.ids import check_name
 from windlass.core.job import Meta, State
@@ -44,7 +46,9 @@ from windlass.core.options import QUEUE_NAMES, CallOptions, QueueOptions, Resolv
 from windlass.errors import ConfigError, WindlassError
 from windlass.gates import LimitInfo, TaskGate, all_limits
 from windlass.handle import Handle
+from windlass.locks import Lock, Wait
 from windlass.middleware import AroundEnqueue, AroundRun, Submit, around_enqueue
+from windlass.once import Once
 from windlass.plan import Plan, make_plan
 from windlass.portal import portal
 from windlass.queue import Handler, Queue
@@ -89,6 +93,7 @@ class Windlass:
         self.run_layers: list[AroundRun] = []
         self.start_hooks: list[Hook] = []
         self.stop_hooks: list[Hook] = []
+        self.breakers: dict[str, Breaker] = {}
         # Breakers that hold no jobs back: when they are open, workers fail or drop what comes.
         self.loose_breakers: set[str] = set()
         self.lost_sends = 0
@@ -140,6 +145,15 @@ class Windlass:
             self.queue_layers.setdefault(name, {}).update(layer)
             self._resolved.clear()
         return queue
+
+    def breaker(self, name: str, **options: Unpack[BreakerOptions]) -> Breaker:
+        """A circuit breaker, which tasks name by ``breaker=`` and code uses by ``async with``."""
+        known = self.breakers.get(name) or self.breakers.setdefault(name, Breaker(self, name))
+        if options:
+            known.declare(options)
+            (self.loose_breakers.discard if known.settings.when_open == "hold" else self.loose_breakers.add)(name)
+            self._resolved.clear()
+        return known
 
     def add_handler(self, queue: str, fn: Handler) -> None:
         if queue in self.handlers:
@@ -316,6 +330,19 @@ class Windlass:
             self._resolved[(task, queue)] = rules
         return rules
 
+    # -- for user code
+
+    def lock(self, name: str, ttl: Duration = "30s", wait: Wait = None) -> Lock:
+        """A lock over all processes: ``async with app.lock("invoice:42") as lock``, or ``with`` in plain code.
+
+        It renews itself; a dead holder's ends after ``ttl``. ``wait``: so long for another holder, then ``Busy``.
+        """
+        return Lock(self, name, ttl, wait)
+
+    def once(self, key: str, ttl: Duration = "24h", wait: Wait = True) -> Once:
+        """``once`` for code outside of tasks, which has to say the key."""
+        return Once(self, key, ttl, wait)
+
     # -- asking
 
     def job(self, id: str) -> Handle[Any]:
@@ -420,6 +447,8 @@ class Windlass:
         loop = asyncio.get_running_loop()
         sending = [task for task in self._sending if task.get_loop() is loop]
         await asyncio.gather(*sending, return_exceptions=True)
+        for breaker in self.breakers.values():
+            await breaker.settle()
         client = self._clients.pop(id(asyncio.get_running_loop()), None)
         if client is not None:
             await client.close()

@@ -54,7 +54,10 @@ class HandOver(BaseException):
 class Current:
     """The running job, as its own code sees it."""
 
-    __slots__ = ("_app", "_cancelled", "_meta", "_notes", "claim", "state")
+    __slots__ = ("_app", "_cancelled", "_meta", "_notes", "_once", "claim", "state")
+
+    is_in_child = False
+    """Whether this is a child process of the worker."""
 
     def __init__(self, claim: Claim, notes: Notes, state: SimpleNamespace, app: Windlass) -> None:
         self.claim = claim
@@ -75,6 +78,16 @@ class Current:
     @property
     def queue(self) -> str:
         return self.claim.queue
+
+    @property
+    def app(self) -> Windlass:
+        """The app whose job this is."""
+        return self._app
+
+    @property
+    def batch(self) -> list[str]:
+        """In a batch task, the ids of the jobs whose arguments it got, in order; else empty."""
+        return []
 
     @property
     def attempt(self) -> int:
@@ -112,6 +125,15 @@ class Current:
     def cancelled(self) -> bool:
         """True once a cancel was requested: finish up and return, or raise Cancel."""
         return self._cancelled
+
+    @property
+    def has_done_once(self) -> bool:
+        """Whether this run has used up the one ``once()`` without a key that a job may have."""
+        return getattr(self, "_once", False)
+
+    @has_done_once.setter
+    def has_done_once(self, value: bool) -> None:
+        self._once = value
 
     def ask_to_stop(self) -> None:
         """Called by the worker."""

@@ -92,6 +92,14 @@ def decode_any(data: bytes | None) -> Any:
     return None if data is None else _any_decoder.decode(data)
 
 
+def decode_as(hint: Any, data: bytes, what: str) -> Any:
+    """JSON read as an annotation says."""
+    try:
+        return msgspec.json.decode(data, type=readable(hint, _dec_hook), dec_hook=_dec_hook)
+    except (msgspec.MsgspecError, ValueError, TypeError) as error:
+        raise PayloadError(f"{what} does not fit its annotation: {error}") from error
+
+
 class Codec:
     """Encodes and decodes one task's arguments and result. Built once per task."""
 

@@ -150,6 +150,8 @@ class ChildCurrent(Current):
 
     __slots__ = ()
 
+    is_in_child = True
+
     @property
     def cancelled(self) -> bool:
         return here.cancelled
@@ -162,6 +164,7 @@ async def _run_async(run: Run) -> Outcome:
     run.handle = loop.create_task(SoftTask(body, run))
     with here.user_code(lambda: _soften_soon(loop, run)):
         await run.handle
+    await run.app.close()  # the connection of this loop, if the task used one: the loop ends with the job
     return outcomes[0]
 
 
