@@ -25,6 +25,10 @@ class UnknownTask(ConfigError):
     """No task of this name is declared in this app."""
 
 
+class UnknownSchedule(ConfigError):
+    """There is no schedule of this name."""
+
+
 # -- enqueue did not accept a job
 
 

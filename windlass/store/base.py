@@ -417,11 +417,15 @@ class Fired(msgspec.Struct, kw_only=True):
 
 
 class SchedulePage(msgspec.Struct):
-    """Schedules by name. ``cursor`` continues the listing, empty at its end; ``stamp`` as in ``ExchangeReply``."""
+    """Schedules by name. ``cursor`` continues the listing, empty at its end; ``stamp`` as in ``ExchangeReply``.
+
+    ``now``: the store's clock, by which slots come.
+    """
 
     schedules: list[Schedule] = []
     cursor: str = ""
     stamp: int = 0
+    now: int = 0
 
 
 class StoreInfo(msgspec.Struct, kw_only=True):
