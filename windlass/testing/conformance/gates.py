@@ -163,7 +163,7 @@ class TuneRules:
             ("gate_changed", "queue:q", "", "", {}),
         ]
 
-    async def test_what_changes_nothing_is_no_event(self, bench: Bench) -> None:
+    async def test_a_tuning_that_changes_nothing_is_no_event(self, bench: Bench) -> None:
         await bench.tune("queue:q", declared=Limits(limit=4), note=b"1")
         before = await bench.newest()
         await bench.tune("queue:q", declared=Limits(limit=4))

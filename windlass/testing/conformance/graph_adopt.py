@@ -112,7 +112,7 @@ class AdoptRules:
         claim = await worker.take("p")
         assert (claim.awaits, claim.run, claim.epoch) == ("c2", 1, 3)
 
-    async def test_an_empty_graph_is_over_at_once(self, bench: Bench) -> None:
+    async def test_an_empty_graph_that_is_adopted_is_over_at_once(self, bench: Bench) -> None:
         await bench.add("p")
         worker = await bench.worker()
         claim = await worker.take("p")

@@ -139,7 +139,7 @@ class StopRules:
         await bench.drain()
         assert await bench.states("a", "b", "c", "g") == ["succeeded", "failed", "cancelled", "cancelled"]
 
-    async def test_cancelling_twice_is_harmless(self, bench: Bench) -> None:
+    async def test_cancelling_a_workflow_twice_is_harmless(self, bench: Bench) -> None:
         await bench.submit(chain("a", "b"))
         worker = await bench.worker()
         claim = await worker.take("a")
