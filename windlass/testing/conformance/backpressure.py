@@ -12,7 +12,7 @@ import pytest
 from windlass.core.job import ErrorInfo, NewJob, State
 from windlass.core.lifecycle import DROPPED, dropped_error
 from windlass.core.limits import Limits
-from windlass.core.terms import Policy, Terms, queue_gate
+from windlass.core.terms import DRAINING, Policy, Terms, queue_gate
 from windlass.store.base import Accept, Action, Answer, Fire, PutSchedule, Tuning
 from windlass.testing.conformance.bench import HOUR, START, Bench, new_job
 from windlass.testing.conformance.outcomes import BACK, DEAD, RETRY_LATER, RETRY_NOW
@@ -282,7 +282,7 @@ class DrainingRules:
         await tune(bench, draining=True)
         [answer] = await bench.add("b")
         assert answer.status is Accept.REFUSED
-        assert answer.reason
+        assert DRAINING in answer.reason
         assert statuses(await bench.add("later", delay=HOUR)) == ["refused"]
         assert statuses(await press(bench, "c", most=9, drop_oldest=True)) == ["refused"]
         assert statuses(await bench.add("x", queue="other")) == ["accepted"]

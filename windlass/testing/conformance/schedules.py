@@ -143,6 +143,13 @@ class ScheduleRules:
         assert page.cursor == ""
         assert page.stamp == await stamp(bench)
 
+    async def test_the_time_of_the_store_is_told_with_them(self, bench: Bench) -> None:
+        bench.clock.advance(1_234)
+        assert (await bench.store.schedules()).now == START + 1_234
+        await put(bench)
+        bench.clock.advance(1_000)
+        assert (await bench.store.schedules(["s"])).now == START + 2_234
+
     async def test_more_than_a_batch_of_schedules_is_refused(self, bench: Bench) -> None:
         many = [PutSchedule(name=f"s{n}", body=b"", next_slot=0) for n in range(MAX_BATCH + 1)]
         with pytest.raises(StoreError):
