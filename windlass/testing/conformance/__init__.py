@@ -20,6 +20,7 @@ import pytest
 
 from windlass.store.base import Clock, Store, StoreSettings
 from windlass.testing.conformance._rewrite import EXPLAINED
+from windlass.testing.conformance.ageing import AgeingRules
 from windlass.testing.conformance.aside import AsideRules, ParkRules
 from windlass.testing.conformance.backpressure import DrainingRules, DropRules, FullRules
 from windlass.testing.conformance.beat import BeatAnswerRules, PresenceRules, ReconcileRules
@@ -73,7 +74,17 @@ from windlass.testing.conformance.graph_read import (
 from windlass.testing.conformance.graph_retry import DeleteRules, ReopenRules, WorkflowRetryRules
 from windlass.testing.conformance.graph_spread import BlameRules, JoinRules, SpreadRules
 from windlass.testing.conformance.graph_stop import FailFastRules, MemberCancelRules, StopRules
+from windlass.testing.conformance.holds import HoldRules, LaneCountRules
 from windlass.testing.conformance.insert import InsertRules
+from windlass.testing.conformance.lanes import (
+    GraphLaneRules,
+    HeadRules,
+    KeyRules,
+    LaneAsideRules,
+    LaneChangeRules,
+    OpeningRules,
+    TurnRules,
+)
 from windlass.testing.conformance.life import LifeRules
 from windlass.testing.conformance.notes import NoteRules
 from windlass.testing.conformance.order import OrderRules
@@ -81,6 +92,7 @@ from windlass.testing.conformance.replies import LostReplyRules
 from windlass.testing.conformance.retention import RetentionRules
 from windlass.testing.conformance.schedules import FireRules, ScheduleRules, StampRules
 from windlass.testing.conformance.solo import SoloRules
+from windlass.testing.conformance.strict import OrderedRules, ResequenceRules
 from windlass.testing.conformance.sweep import SweepRules
 from windlass.testing.conformance.unique import (
     DebounceRules,
@@ -173,6 +185,18 @@ class Conformance(
     RateRules,
     SeveralGateRules,
     WantRules,
+    TurnRules,
+    KeyRules,
+    HeadRules,
+    LaneChangeRules,
+    LaneAsideRules,
+    OpeningRules,
+    GraphLaneRules,
+    OrderedRules,
+    ResequenceRules,
+    AgeingRules,
+    HoldRules,
+    LaneCountRules,
     UniqueRules,
     UniqueWindowRules,
     UniqueReplaceRules,
