@@ -95,8 +95,8 @@ def most_at_once(runs: Iterable[Execution]) -> int:
 def check_rate(moments: Iterable[int], rate: Rate) -> None:
     """No burst above the rate's own between any two of these instants (ms)."""
     every = rate.every / 1000
-    earliest = math.inf
+    base = -math.inf
     for place, at in enumerate(sorted(moments)):
-        allowed = earliest + (place + 1 - rate.burst) * every
+        allowed = base + (place + 1 - rate.burst) * every
         assert at >= allowed - 1, f"number {place} started at {at} ms, {allowed - at:.1f} ms before the rate allows it"
-        earliest = min(earliest, at - place * every)
+        base = max(base, at - place * every)
