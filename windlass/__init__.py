@@ -8,8 +8,10 @@ from windlass.context import Current, current
 from windlass.core.event import Event
 from windlass.core.job import ErrorInfo, Progress, State
 from windlass.core.keep import Keep
+from windlass.core.language import every
 from windlass.core.limits import Rate
 from windlass.core.retry import Exponential, Fixed
+from windlass.core.timing import cron, once_at
 from windlass.errors import (
     BreakerOpen,
     Busy,
@@ -35,6 +37,7 @@ from windlass.errors import (
     StoreError,
     StoreUnavailable,
     TaskTimeout,
+    UnknownSchedule,
     UnknownTask,
     WindlassError,
 )
@@ -44,6 +47,7 @@ from windlass.locks import Lock
 from windlass.once import Once, once
 from windlass.picture import Tree
 from windlass.queue import Queue, QueueStatus
+from windlass.schedules import ScheduleInfo
 from windlass.task import AsyncTask, SyncTask, Task
 from windlass.values import Failure
 from windlass.why import Reason, Why
@@ -98,6 +102,7 @@ __all__ = [
     "Reject",
     "ResultTimeout",
     "Retry",
+    "ScheduleInfo",
     "Signature",
     "Snooze",
     "SoftTimeout",
@@ -111,6 +116,7 @@ __all__ = [
     "TaskGate",
     "TaskTimeout",
     "Tree",
+    "UnknownSchedule",
     "UnknownTask",
     "Why",
     "Windlass",
@@ -122,8 +128,11 @@ __all__ = [
     "WorkflowProgress",
     "chain",
     "chord",
+    "cron",
     "current",
+    "every",
     "flow",
     "group",
     "once",
+    "once_at",
 ]

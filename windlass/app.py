@@ -43,6 +43,8 @@ from windlass.core.event import Event
 from windlass.core.ids import check_name
 from windlass.core.job import Meta, State
 from windlass.core.options import QUEUE_NAMES, CallOptions, QueueOptions, Resolved, TaskOptions, parse_options, resolve
+from windlass.core.schedule import Policies
+from windlass.core.timing import Timing
 from windlass.errors import ConfigError, WindlassError
 from windlass.gates import LimitInfo, TaskGate, all_limits
 from windlass.handle import Handle
@@ -52,6 +54,7 @@ from windlass.once import Once
 from windlass.plan import Plan, make_plan
 from windlass.portal import portal
 from windlass.queue import Handler, Queue
+from windlass.schedules import ScheduleDecorator, Schedules
 from windlass.settings import AppOptions, WorkerOptions, parse_settings
 from windlass.store import make_store
 from windlass.store.base import Accept, Answer, Direct, QueueInfo, Store, WorkerInfo
@@ -101,6 +104,7 @@ class Windlass:
         self.portal = portal
         self.sync = SyncApp(self)
         self.dead = DeadLetters(self)
+        self.schedules = Schedules(self)
         self._enqueue_layers: list[AroundEnqueue] = []
         self._submit: Submit = self._insert
         self._clients: dict[int, Client] = {}
@@ -135,7 +139,18 @@ class Windlass:
             )
         self.tasks[task.name] = task
         self._resolved.clear()
+        self.schedules.adopt(task)
         return task
+
+    def schedule(
+        self, timing: Timing, *, name: str = "", args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None,
+        **options: Unpack[Policies],
+    ) -> ScheduleDecorator:  # fmt: skip
+        """Run a task by the clock: ``@app.schedule(every("day at 03:00"))`` above or below ``@app.task``.
+
+        ``name``: the task's unless given. ``args``, ``kwargs``: what the task is called with.
+        """
+        return ScheduleDecorator(self.schedules, timing, name, args, kwargs or {}, options)
 
     def queue(self, name: str, **options: Unpack[QueueOptions]) -> Queue:
         """A queue; options given here are the defaults of its jobs, on this side and on the workers."""

@@ -20,6 +20,7 @@ from windlass.handle import SyncHandle
 from windlass.plan import Plan, make_plan
 from windlass.portal import Portal
 from windlass.queue import NOT_STARTED, Queue, QueueStatus
+from windlass.schedules import SyncSchedules
 from windlass.store.base import Accept, Answer, Direct
 from windlass.work import Work
 from windlass.workflow import SyncWorkflow, WorkflowPage
@@ -63,6 +64,7 @@ class SyncApp:
 
     def __init__(self, app: Windlass) -> None:
         self._app = app
+        self.schedules = SyncSchedules(app)
 
     def submit(self, drafts: list[Draft]) -> list[SyncHandle[Any]]:
         client = self._app.client_for_threads()
