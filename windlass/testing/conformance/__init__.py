@@ -81,7 +81,7 @@ from windlass.testing.conformance.lanes import (
     HeadRules,
     KeyRules,
     LaneAsideRules,
-    LaneChangeRules,
+    LaneHandRules,
     OpeningRules,
     TurnRules,
 )
@@ -188,7 +188,7 @@ class Conformance(
     TurnRules,
     KeyRules,
     HeadRules,
-    LaneChangeRules,
+    LaneHandRules,
     LaneAsideRules,
     OpeningRules,
     GraphLaneRules,

@@ -446,7 +446,7 @@ class HeadRules:
         assert [claim.id for claim in reply.claims] == ["t1"]
 
 
-class LaneChangeRules:
+class LaneHandRules:
     """What is done to a job by hand is done to its lane."""
 
     async def test_a_cancelled_or_deleted_job_leaves_its_lane(self, bench: Bench) -> None:
