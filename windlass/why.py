@@ -208,8 +208,8 @@ def _kept(facts: Facts, job: Job) -> Iterator[Reason]:
             "lane_held", f"job {hold.holder} comes first: the jobs of key {key!r} run in order", by=hold.holder
         )
     elif hold.missing:
-        text = f"number {hold.missing} of key {key!r} has not come; it is waited for"
-        yield Reason("lane_gap", text + (f" {_for(hold.opens_in)}" if until else ""), until, key)
+        text = f"number {hold.missing} of key {key!r} has not come and is waited for"
+        yield Reason("lane_gap", text + (f", {show_ms(hold.opens_in)} more" if until else ""), until, key)
     elif hold.gate.startswith("key:"):
         text = f"the limit of key {key!r} in queue {job.queue!r} is reached"
         yield Reason("key_limited", text + (f"; it opens {_in(hold.opens_in)}" if until else ""), until, key)
@@ -241,8 +241,8 @@ def _behind(facts: Facts, job: Job) -> Reason:
     listening = [worker for worker in facts.workers if job.queue in worker.presence.queues]
     running = sum(worker.running for worker in listening)
     room = sum(worker.presence.concurrency for worker in listening)
-    busy = f"its {len(listening)} worker{'' if len(listening) == 1 else 's'} run {running} of {room} jobs"
-    return Reason("behind", f"it waits for its turn: {_jobs(ready)} of queue {job.queue!r} ready, {busy}", by=job.queue)
+    busy = f"{running:,} of {room:,} slots of its workers taken"
+    return Reason("behind", f"it waits for its turn: {_jobs(ready)} of queue {job.queue!r} are ready, {busy}", by=job.queue)
 
 
 def _jobs(n: int) -> str:
