@@ -42,7 +42,16 @@ from windlass.core.duration import Duration
 from windlass.core.event import Event
 from windlass.core.ids import check_name
 from windlass.core.job import Meta, State
-from windlass.core.options import QUEUE_NAMES, CallOptions, QueueOptions, Resolved, TaskOptions, parse_options, resolve
+from windlass.core.options import (
+    QUEUE_NAMES,
+    BatchOptions,
+    CallOptions,
+    QueueOptions,
+    Resolved,
+    TaskOptions,
+    parse_options,
+    resolve,
+)
 from windlass.core.schedule import Policies
 from windlass.core.timing import Timing
 from windlass.errors import ConfigError, WindlassError
@@ -60,7 +69,7 @@ from windlass.store import make_store
 from windlass.store.base import Accept, Answer, Direct, QueueInfo, Store, WorkerInfo
 from windlass.store.forks import lineage
 from windlass.sync import SyncApp
-from windlass.task import AsyncTask, SyncTask, Task, TaskDecorator
+from windlass.task import AsyncTask, BatchDecorator, SyncTask, Task, TaskDecorator
 from windlass.work import Work
 from windlass.workflow import Read, Workflow, WorkflowPage, workflows_page
 
@@ -121,10 +130,12 @@ class Windlass:
     def task(self, fn: Callable[P, R], /) -> SyncTask[P, R]: ...
     @overload
     def task(self, fn: None = None, /, **options: Unpack[TaskOptions]) -> TaskDecorator: ...
-    def task(self, fn: Callable[..., Any] | None = None, /, **options: Unpack[TaskOptions]) -> Any:
+    @overload
+    def task(self, fn: None = None, /, **options: Unpack[BatchOptions]) -> BatchDecorator: ...
+    def task(self, fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         """Declare a task: ``@app.task`` or ``@app.task(queue=..., retries=..., ...)``."""
         if fn is None:
-            return TaskDecorator(self, options)
+            return BatchDecorator(self, options) if "batch" in options else TaskDecorator(self, options)
         return self.add_task(fn, options)
 
     def add_task(self, fn: Callable[..., Any], options: Mapping[str, object]) -> Task[Any, Any]:

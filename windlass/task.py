@@ -7,9 +7,10 @@ import inspect
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, cast, overload
 
 from windlass.call import Draft, Signature
+from windlass.core.batch import one_of, the_list
 from windlass.core.codec import Codec
 from windlass.core.duration import Duration
 from windlass.core.flow import check_rules
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 
 class Caller(Generic[P, R]):
@@ -88,6 +90,8 @@ class Task(Caller[P, R]):
         self.version: int = self.layer.pop("version", 1)
         self.upcast: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = self.layer.pop("upcast", {})
         self.queue: str = self.layer.pop("queue", "default")
+        self.batch: int = self.layer.get("batch", 0)
+        self.batch_wait: int = self.layer.pop("batch_wait", 1_000)
         self._check(where)
         check_rules(self.layer, inspect.signature(fn), where)
         self.__name__, self.__doc__, self.__wrapped__ = fn.__name__, fn.__doc__, fn
@@ -100,6 +104,10 @@ class Task(Caller[P, R]):
         if (self.is_async and self.runs_in == "thread") or (not self.is_async and self.runs_in == "loop"):
             kind = "an async function runs on the loop" if self.is_async else "a plain function would block the loop"
             raise ConfigError(f"{where}: runs_in={self.runs_in!r}, but {kind}")
+        if self.batch:
+            the_list(self.fn, where)
+            if self.runs_in == "process":
+                raise ConfigError(f"{where}: a batch runs on the loop or in a thread; take runs_in or batch away")
         missing = [old for old in range(min(self.upcast, default=1), self.version) if old not in self.upcast]
         beyond = [old for old in self.upcast if old >= self.version]
         if (self.upcast and missing) or beyond:
@@ -110,7 +118,12 @@ class Task(Caller[P, R]):
 
     @cached_property
     def codec(self) -> Codec:
-        return Codec(self.fn, self.name)
+        return Codec(one_of(self.fn, f"task {self.name}") if self.batch else self.fn, self.name)
+
+    def of_one(self, *args: Any, **kwargs: Any) -> Any:
+        """Call a batch task for one."""
+        fn = cast(Callable[[list[Any]], Any], self.fn)
+        return fn([self.codec.signature.bind(*args, **kwargs).args[0]])
 
     @property
     def versions(self) -> tuple[int, ...]:
@@ -180,16 +193,34 @@ class AsyncTask(Task[P, R]):
     """A task made of an ``async def``."""
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+        if self.batch:
+            return self._alone(*args, **kwargs)
         result: Coroutine[Any, Any, R] = self.fn(*args, **kwargs)
         return result
+
+    async def _alone(self, *args: Any, **kwargs: Any) -> Any:
+        return the_only(await self.of_one(*args, **kwargs))
 
 
 class SyncTask(Task[P, R]):
     """A task made of a plain ``def``."""
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        if self.batch:
+            alone: R = the_only(self.of_one(*args, **kwargs))
+            return alone
         result: R = self.fn(*args, **kwargs)
         return result
+
+
+def the_only(results: Any) -> Any:
+    """What a batch of one came to."""
+    if results is None:
+        return None
+    (result,) = results
+    if isinstance(result, Exception):
+        raise result
+    return result
 
 
 class Call(Caller[P, R]):
@@ -217,6 +248,8 @@ def each_of(
     task: Task[Any, Any], how: str, calls: Iterable[tuple[Any, ...]], options: Mapping[str, Any]
 ) -> Signature[Any]:
     """One job for many calls. It takes nothing from what comes before: its items are its arguments."""
+    if task.batch:
+        raise ConfigError(f"task {task.name} takes batches: call it for each item, and workers gather the calls")
     return Signature(task._app, task.name, tuple(calls), {}, options, task=task, immutable=True, each=how)
 
 
@@ -230,6 +263,28 @@ class TaskDecorator:
     def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncTask[P, R]: ...  # type: ignore[overload-overlap]
     @overload
     def __call__(self, fn: Callable[P, R], /) -> SyncTask[P, R]: ...
+    def __call__(self, fn: Callable[..., Any], /) -> Any:
+        return self._app.add_task(fn, self._options)
+
+
+class BatchDecorator:
+    """``@app.task(batch=..., ...)``, waiting for the function: it takes a list, and calls are one by one."""
+
+    def __init__(self, app: Windlass, options: Mapping[str, object]) -> None:
+        self._app, self._options = app, options
+
+    @overload
+    def __call__(self, fn: Callable[[list[T]], Coroutine[Any, Any, list[R | Exception]]], /) -> AsyncTask[[T], R]: ...
+    @overload
+    def __call__(self, fn: Callable[[list[T]], Coroutine[Any, Any, list[R]]], /) -> AsyncTask[[T], R]: ...
+    @overload
+    def __call__(self, fn: Callable[[list[T]], Coroutine[Any, Any, None]], /) -> AsyncTask[[T], None]: ...
+    @overload
+    def __call__(self, fn: Callable[[list[T]], list[R | Exception]], /) -> SyncTask[[T], R]: ...
+    @overload
+    def __call__(self, fn: Callable[[list[T]], list[R]], /) -> SyncTask[[T], R]: ...
+    @overload
+    def __call__(self, fn: Callable[[list[T]], None], /) -> SyncTask[[T], None]: ...
     def __call__(self, fn: Callable[..., Any], /) -> Any:
         return self._app.add_task(fn, self._options)
 

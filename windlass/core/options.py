@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, Required, TypedDict
 from uuid import UUID
 
 import msgspec
@@ -111,7 +111,12 @@ class TaskOptions(RunSettings, LaneSettings, UniqueSettings, total=False):
     rate: str | Rate | None
     limit: int | None
     breaker: str | None
-    batch: int
+
+
+class BatchOptions(TaskOptions, total=False):
+    """Options of ``@app.task(batch=..., ...)``, whose function takes a list."""
+
+    batch: Required[int]
     batch_wait: Duration
 
 
@@ -255,7 +260,7 @@ PARSERS: dict[str, Callable[[object, str], Any]] = {
 
 APP_NAMES = frozenset(JobDefaults.__optional_keys__)
 QUEUE_NAMES = frozenset(QueueOptions.__optional_keys__)
-TASK_NAMES = frozenset(TaskOptions.__optional_keys__)
+TASK_NAMES = frozenset(BatchOptions.__optional_keys__ | BatchOptions.__required_keys__)
 CALL_NAMES = frozenset(CallOptions.__optional_keys__)
 
 
