@@ -242,7 +242,8 @@ def _behind(facts: Facts, job: Job) -> Reason:
     running = sum(worker.running for worker in listening)
     room = sum(worker.presence.concurrency for worker in listening)
     busy = f"{running:,} of {room:,} slots of its workers taken"
-    return Reason("behind", f"it waits for its turn: {_jobs(ready)} of queue {job.queue!r} are ready, {busy}", by=job.queue)
+    text = f"it waits for its turn: {_jobs(ready)} of queue {job.queue!r} are ready, {busy}"
+    return Reason("behind", text, by=job.queue)
 
 
 def _jobs(n: int) -> str:

@@ -227,7 +227,8 @@ class Codec:
             del fields[self.positional[0]]
         elif fed:
             fields[self.var_positional] = args
-        return {**fields, **fields.pop(self.var_keyword)} if self.var_keyword else fields
+        extra = fields.pop(self.var_keyword) if self.var_keyword else {}
+        return {**fields, **extra}
 
     def decode(self, payload: bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """``(args, kwargs)`` to call the function with; BadArguments says what does not fit."""
