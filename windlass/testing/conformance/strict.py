@@ -503,7 +503,7 @@ class ResequenceRules:
         assert await worker.ids() == ["n2"]
 
     @pytest.mark.parametrize("how", LOSE_TO_CANCEL)
-    async def test_the_holder_keeps_the_lane_until_it_is_over(self, bench: Bench, how: str) -> None:
+    async def test_a_number_keeps_the_lane_until_it_is_over(self, bench: Bench, how: str) -> None:
         await add_numbers(bench, 1, 2)
         worker = await bench.worker()
         await worker.settle(await worker.take("n1"), LOSE_TO_CANCEL[how])
