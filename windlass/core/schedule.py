@@ -186,14 +186,11 @@ def due(plan: Plan, slot: int, fired: int, now: int) -> tuple[list[int], int]:
 
     ``fired``: how many jobs the schedule has made so far.
     """
-    first, most = slot, MOST
-    if slot < now - GRACE:
-        if plan.missed == "skip":
-            first = now - GRACE
-        elif plan.missed == "once":
-            most = 1
-    last = min(now, plan.end) if plan.end else now
-    slots = newest_slots(plan.timing, plan.clock, first, last, most)
+    on_time, until = slot >= now - GRACE, min(now, plan.end) if plan.end else now
+    first = slot + 1 if on_time or plan.missed != "skip" else now - GRACE
+    most = 1 if plan.missed == "once" and not on_time else MOST
+    later = newest_slots(plan.timing, plan.clock, max(first, slot + 1), until, most)
+    slots = ([slot, *later] if on_time or plan.missed != "skip" else later)[-most:]
     if plan.limit:
         slots = slots[: max(0, plan.limit - fired)]
         if fired + len(slots) >= plan.limit:

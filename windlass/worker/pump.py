@@ -48,6 +48,7 @@ class Pump:
         self._paced = isinstance(store, Serial)
         self._batch = BATCH_FIRST if self._paced else MAX_BATCH
         self.worker = ""
+        self.heed_schedules: Callable[[int], None] = lambda stamp: None
         self.seq = self.acked = 0
         self.hungry = self.drain = self.stopping = self.paused = False
 
@@ -107,6 +108,7 @@ class Pump:
         self._take(reply, room)
         for id in reply.cancels:
             executor.cancel(id)
+        self.heed_schedules(reply.schedules)
         self.sleep_until(reply.next_due)
 
     def _take(self, reply: ExchangeReply, room: int) -> None:
