@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, assert_type
 
 from windlass import (
@@ -15,14 +15,22 @@ from windlass import (
     Flow,
     Group,
     Handle,
+    Holder,
     JobInfo,
     Keep,
+    LimitInfo,
+    Queue,
+    QueueStatus,
+    Rate,
+    Reason,
     Signature,
     State,
     SyncHandle,
     SyncTask,
     SyncWorkflow,
+    TaskGate,
     Tree,
+    Why,
     Windlass,
     Work,
     Workflow,
@@ -176,6 +184,56 @@ async def others() -> None:
     assert_type(current().attempt, int)
     async for event in app.events(queue="emails"):
         assert_type(event, Event)
+
+
+@app.task(
+    rate="10/m", limit=3, key=["order"], key_limit=2, key_rate="5/s", ordered=True, gap_timeout="10s",
+    units=lambda order: 2, unique=lambda order, **_: order, unique_policy="debounce", unique_for="5s", debounce_max="1m",
+    when_full="reject", full_timeout=5, breaker="stripe",
+)  # fmt: skip
+async def charge(order: int) -> str:
+    return str(order)
+
+
+async def flow_control() -> None:
+    call = charge.options(key="vip", seq=3, units=2, unique=True, when_full="drop_oldest", key_rate=Rate(1_000))
+    assert_type(await call.enqueue(1), Handle[str])
+    queue = app.queue("mail", rate="5/s", limit=10, max_ready=100, ageing="1m", ordered=False, key_limit=None)
+    assert_type(queue, Queue)
+    await queue.pause()
+    await queue.resume()
+    await queue.tune(rate="5/s", limit=None, key_limit=2, key_rate=None, max_ready=5)
+    await queue.untune()
+    await queue.drain(timeout="10m")
+    assert_type(await queue.purge(state="ready"), int)
+    assert_type(await queue.move_to("other", state=["ready", State.SCHEDULED]), int)
+    assert_type(await queue.info(), QueueStatus)
+    assert_type((await queue.info()).limits, LimitInfo)
+    await charge.pause()
+    await charge.resume()
+    await charge.tune(rate="1/s", limit=None)
+    await charge.untune()
+    assert_type(app.task_gate("other.task"), TaskGate)
+    assert_type(await app.task_gate("other.task").info(), LimitInfo)
+    assert_type(await app.limits(), list[LimitInfo])
+    assert_type(await app.holder(charge, 42), Holder | None)
+    assert_type(app.sync.holder("other.task", "x"), Holder | None)
+    assert_type(app.sync.limits(), list[LimitInfo])
+    app.sync.queue("mail").tune(rate="5/s")
+    app.sync.task_gate("other.task").tune(limit=3)
+    assert_type(app.sync.queue("mail").purge(), int)
+
+
+async def why_not() -> None:
+    handle = await charge.enqueue(1)
+    assert_type(handle.existing, bool)
+    assert_type(await handle.promote(), bool)
+    assert_type(await handle.move_to("other"), bool)
+    assert_type(await handle.reprioritise(9), bool)
+    assert_type(await handle.reschedule(delay="1h"), bool)
+    assert_type(await handle.why(), Why)
+    assert_type(handle.sync.why().reasons, list[Reason])
+    assert_type(handle.sync.why().main.until, datetime | None)
 
 
 class Shop:
