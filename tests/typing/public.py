@@ -188,8 +188,8 @@ async def others() -> None:
 
 @app.task(
     rate="10/m", limit=3, key=["order"], key_limit=2, key_rate="5/s", ordered=True, gap_timeout="10s",
-    units=lambda order: 2, unique=lambda order, **_: order, unique_policy="debounce", unique_for="5s", debounce_max="1m",
-    when_full="reject", full_timeout=5, breaker="stripe",
+    units=lambda order: 2, unique=lambda order, **_: order, unique_policy="debounce", unique_for="5s",
+    debounce_max="1m", when_full="reject", full_timeout=5, breaker="stripe",
 )  # fmt: skip
 async def charge(order: int) -> str:
     return str(order)
