@@ -25,10 +25,6 @@ class UnknownTask(ConfigError):
     """No task of this name is declared in this app."""
 
 
-class UnknownSchedule(ConfigError):
-    """There is no schedule of this name."""
-
-
 # -- enqueue did not accept a job
 
 
@@ -50,6 +46,13 @@ class QueueFull(EnqueueError):
 
 class QueueDraining(EnqueueError):
     """The queue takes in no new jobs: it is being drained."""
+
+
+# -- there is nothing of this name
+
+
+class UnknownSchedule(WindlassError):
+    """There is no schedule of this name."""
 
 
 # -- held by somebody else

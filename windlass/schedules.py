@@ -22,6 +22,7 @@ from windlass.core.ids import check_name
 from windlass.core.job import Meta
 from windlass.core.options import CALL_NAMES, parse_options
 from windlass.core.schedule import (
+    GONE,
     POLICY_NAMES,
     Plan,
     Policies,
@@ -201,7 +202,8 @@ class Schedules:
                     f"schedule {name} would never run: {describe(timing)}, which is past or after its end"
                 )
             put = PutSchedule(
-                name=name, body=begun.encode(), next_slot=slot, paused=row.paused if row else "",
+                name=name, body=begun.encode(), next_slot=slot,
+                paused=row.paused if row and row.paused != GONE else "",
                 expect=row.version if row else 0,
             )  # fmt: skip
             if (done := (await store.put_schedules([put]))[0]) is not None:

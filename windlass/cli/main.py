@@ -23,6 +23,7 @@ COMMANDS = {
     "workflows": "workflows:workflows",
     "dead": "dead:dead",
     "queues": "queues:queues",
+    "schedules": "schedules:schedules",
     "tasks": "tasks:tasks",
     "limits": "limits:limits",
     "workers": "queues:workers",
