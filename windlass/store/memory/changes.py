@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from windlass.core.event import Group
 from windlass.core.job import State
 from windlass.store.base import MAX_BATCH, Action, Change, ChangeReply, Page, Query
+from windlass.store.memory import lanes, unique
 from windlass.store.memory.graphs import change_graph, change_member, retry_all
-from windlass.store.memory.hub import Hub, event_row
-from windlass.store.memory.records import Row
+from windlass.store.memory.hub import Hub
+from windlass.store.memory.records import Row, event_row
 from windlass.store.memory.spreading import graph_of, refuses
 from windlass.store.memory.todos import open_early, restart, work_off
 from windlass.store.shared import ALLOWED
@@ -47,6 +48,8 @@ def act(hub: Hub, id: str, change: Change, now: int, events: list[list[object]],
         return str(row.state)
     if row.links is not None and (why_not := change_member(hub, row, change.action)) is not None:
         return why_not
+    if change.action is Action.RETRY and (held := unique.in_the_way(hub, row, now)) is not None:
+        return held
     if change.action is Action.RETRY and refuses(row):
         retry_all(hub, graph_of(row), now)  # all of it, or it would run before those it waits for
         return None
@@ -62,30 +65,38 @@ def cancel(hub: Hub, row: Row, change: Change, now: int) -> None:
 
 def retry(hub: Hub, row: Row, change: Change, now: int) -> None:
     restart(hub, row)
+    unique.hold_again(hub, row)
     if row.links is not None and row.links.open > 0:
         hub.make_waiting(row)
     else:
         hub.make_ready(row)
-        hub.wake(row.queue, 1)
 
 
 def promote(hub: Hub, row: Row, change: Change, now: int) -> None:
     hub.make_ready(row)
-    hub.wake(row.queue, 1)
 
 
 def move(hub: Hub, row: Row, change: Change, now: int) -> None:
+    if not row.state.terminal:
+        lanes.let_go(hub, row)
     hub.counts[row.queue][row.state] -= 1
-    row.queue = change.queue
+    row.queue, row.rank = change.queue, 0
     hub.counts[row.queue][row.state] += 1
     if row.state is State.READY:
         hub.make_ready(row)
-        hub.wake(row.queue, 1)
 
 
 def reprioritise(hub: Hub, row: Row, change: Change, now: int) -> None:
     row.priority = change.priority
     if row.state is State.READY:
+        hub.make_ready(row)
+
+
+def reschedule(hub: Hub, row: Row, change: Change, now: int) -> None:
+    due = max(change.at, now + change.delay if change.delay else 0)
+    if due > now:
+        hub.make_scheduled(row, due)
+    elif row.state is State.SCHEDULED:
         hub.make_ready(row)
 
 
@@ -103,6 +114,7 @@ ACTIONS: dict[Action, Callable[[Hub, Row, Change, int], None]] = {
     Action.PROMOTE: promote,
     Action.MOVE: move,
     Action.REPRIORITISE: reprioritise,
+    Action.RESCHEDULE: reschedule,
     Action.EDIT: edit,
     Action.DELETE: delete,
 }

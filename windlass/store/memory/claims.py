@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from windlass.core import lifecycle
 from windlass.core.event import Group
 from windlass.core.job import Claim, Fence, State
 from windlass.core.lifecycle import Transition
+from windlass.core.limits import NO_LIMITS
 from windlass.store.base import QueueInfo, Want
-from windlass.store.memory import lookups
+from windlass.store.memory import gates, lanes, lookups
+from windlass.store.memory.gates import OPEN, Gate
 from windlass.store.memory.graphs import adopt, can_adopt
 from windlass.store.memory.hub import Heap, Hub
+from windlass.store.memory.lanes import Lane
 from windlass.store.memory.records import ASIDE, NOT_HELD, SOLO, Row, WorkerRow
 from windlass.store.memory.spreading import graph_of, refuses
 
@@ -59,7 +62,6 @@ def apply(hub: Hub, row: Row, move: Transition, now: int, groups: dict[str, Grou
         hub.make_scheduled(row, now + move.delay)
     elif move.to is State.READY:
         hub.make_ready(row, keep_place=move.event == "released")
-        hub.wake(row.queue, 1)
     elif move.to is State.WAITING:
         started = adopt(hub, row, move, now)
         groups.setdefault(started[0], (started[0], "", []))[2].extend(started[2])
@@ -69,42 +71,51 @@ def apply(hub: Hub, row: Row, move: Transition, now: int, groups: dict[str, Grou
     return move.event
 
 
-def claim(hub: Hub, worker: WorkerRow, seq: int, want: Want, now: int, ended: list[Row]) -> tuple[list[Claim], bool]:
-    """Grant up to what is wanted; True with it when the worker must drain for a job that runs alone.
+class Room:
+    """What a worker may still be granted in this exchange. ``now``: of jobs that must start at once."""
+
+    def __init__(self, want: Want) -> None:
+        self.total = want.total
+        self.now = want.total if want.now < 0 else want.now
+        self.granted: list[Claim] = []
+        self.drain = False
+
+    @property
+    def is_over(self) -> bool:
+        return self.drain or len(self.granted) >= self.total
+
+
+def claim(hub: Hub, worker: WorkerRow, seq: int, want: Want, now: int, ended: list[Row]) -> Room:
+    """Grant up to what is wanted; ``drain`` when the worker must first be empty, for a job that runs alone.
 
     ``ended``: what was found past its time, or in a graph that was stopped, and came to its end instead.
     """
+    room = Room(want)
     if len(worker.running) == 1:  # a job that runs alone has no neighbours
         (only,) = worker.running.values()
-        if lifecycle.runs_alone(only.crashes, only.max_crashes):
-            return [], True
+        room.drain = lifecycle.runs_alone(only.crashes, only.max_crashes)
+        if room.drain:
+            return room
     # A worker that drains asks for nothing, and must not lose its reservation by that.
     queues = [queue for queue, cap in want.queues if cap > 0] if want.total > 0 else worker.presence.queues
     solo = first_solo(hub, worker, queues, now, ended)
     if solo is not None:
-        if worker.running:
-            return [], True
-        if want.total > 0:
+        room.drain = bool(worker.running)
+        if want.total > 0 and not room.drain:
             heapq.heappop(hub.solo[solo.queue])
-            worker.reserved = ""
-            return [grant(hub, worker, solo, seq, now)], False
-    granted: list[Claim] = []
+            room.granted.append(grant(hub, worker, solo, seq, now))
+            room.total = 0
     for queue, cap in want.queues:
-        take = min(cap, want.total - len(granted))
-        if take > 0:
-            granted.extend(claim_queue(hub, worker, queue, seq, take, now, ended))
-    return granted, False
+        if not room.is_over:
+            claim_queue(Search(hub, worker, queue, seq, now, ended), room, cap)
+    return room
 
 
 def first_solo(hub: Hub, worker: WorkerRow, queues: list[str], now: int, ended: list[Row]) -> Row | None:
     """The solo job this worker should take: one nobody else has reserved, or any at all if it is empty."""
     worker.reserved = ""
     for queue in queues:
-        row = hub.head(hub.solo[queue], SOLO) if queue in hub.solo else None
-        while row is not None and refuses(row):
-            hub.finish(row, State.CANCELLED, now, graph_of(row).reason)
-            ended.append(row)
-            row = hub.head(hub.solo[queue], SOLO)
+        row = solo_head(hub, queue, now, ended) if queue in hub.solo else None
         if row is None or not worker.takes(queue, row.task, row.version):
             continue
         if row.expires and row.expires <= now:
@@ -116,38 +127,145 @@ def first_solo(hub: Hub, worker: WorkerRow, queues: list[str], now: int, ended: 
     return None
 
 
-def claim_queue(
-    hub: Hub, worker: WorkerRow, queue: str, seq: int, take: int, now: int, ended: list[Row]
-) -> Iterable[Claim]:
-    """Up to ``take`` jobs of one queue in ready order, what was set aside for others merged back in."""
-    heaps = [(hub.ready[queue], NOT_HELD)]
-    heaps += [(heap, ASIDE) for known, heap in hub.aside[queue].items() if worker.takes(queue, *known)]
-    while take > 0:
-        row = pop_first(hub, heaps)
-        if row is None:
-            return
-        if row.expires and row.expires <= now:
-            hub.expire(row, now)
-            ended.append(row)
-        elif row.links is not None and refuses(row):
+def solo_head(hub: Hub, queue: str, now: int, ended: list[Row]) -> Row | None:
+    """The first job of a queue that must run alone and could. One whose lane would have to wait waits there."""
+    while (row := hub.head(hub.solo[queue], SOLO)) is not None:
+        if refuses(row):
             hub.finish(row, State.CANCELLED, now, graph_of(row).reason)
             ended.append(row)
-        elif not worker.takes(queue, row.task, row.version):
-            hub.set_aside(row, now)
+        elif (row.terms is not None or hub.gates) and gates.closed(hub, row, now) is not None:
+            heapq.heappop(hub.solo[queue])
+            lanes.join(hub, row, lanes.name_of(hub, row))
         else:
-            yield grant(hub, worker, row, seq, now)
-            take -= 1
+            gate = gates.of_queue(hub, queue)
+            return row if gate is None or gate.opens_to(gates.units_of(row), now) == OPEN else None
+    return None
 
 
-def pop_first(hub: Hub, heaps: list[tuple[Heap, str]]) -> Row | None:
-    best: Heap | None = None
-    for heap, hold in heaps:
-        if hub.head(heap, hold) is not None and (best is None or heap[0][0] < best[0][0]):
-            best = heap
-    return heapq.heappop(best)[1] if best else None
+class Search:
+    """One worker's look into one queue: the heaps it may take from, and what it needs to take."""
+
+    def __init__(self, hub: Hub, worker: WorkerRow, queue: str, seq: int, now: int, ended: list[Row]) -> None:
+        self.hub, self.worker, self.queue, self.seq, self.now, self.ended = hub, worker, queue, seq, now, ended
+        self.heaps = [(hub.ready[queue], NOT_HELD)]
+        self.heaps += [(heap, ASIDE) for known, heap in hub.aside[queue].items() if worker.takes(queue, *known)]
+
+    def first(self) -> Heap | None:
+        """The heap whose head is first in ready order: the plain one, or what was set aside for others."""
+        best: Heap | None = None
+        for heap, hold in self.heaps:
+            if self.hub.head(heap, hold) is not None and (best is None or heap[0][0] < best[0][0]):
+                best = heap
+        return best
+
+    def ends(self, row: Row) -> bool:
+        """Whether a job came to its end instead of to a start."""
+        if row.expires and row.expires <= self.now:
+            self.hub.expire(row, self.now)
+        elif row.links is not None and refuses(row):
+            self.hub.finish(row, State.CANCELLED, self.now, graph_of(row).reason)
+        else:
+            return False
+        self.ended.append(row)
+        return True
 
 
-def grant(hub: Hub, worker: WorkerRow, row: Row, seq: int, now: int) -> Claim:
+def claim_queue(search: Search, room: Room, cap: int) -> None:
+    """Up to ``cap`` jobs of one queue, in ready order; with lanes or gates, in the order of turns."""
+    hub, queue, worker = search.hub, search.queue, search.worker
+    if hub.gates or hub.orders:
+        claim_turns(search, room, cap)
+        return
+    cap = min(cap, room.total - len(room.granted))
+    while cap > 0 and (heap := search.first()) is not None:
+        row = heapq.heappop(heap)[1]
+        if search.ends(row):
+            continue
+        if not worker.takes(queue, row.task, row.version):
+            hub.set_aside(row, search.now)
+        else:
+            room.granted.append(grant(hub, worker, row, search.seq, search.now))
+            cap -= 1
+
+
+def claim_turns(search: Search, room: Room, cap: int) -> None:
+    """The lanes and the plain order in turn, a job each, as far as gates are open and the worker could start it."""
+    hub, queue, now = search.hub, search.queue, search.now
+    gate = gates.of_queue(hub, queue)
+    limited = gate is not None and gate.bounds_claims()
+    while cap > 0 and not room.is_over and not (limited and room.now <= 0):
+        turn = whose_turn(search, room.now > 0)
+        if turn is None or (gate is not None and not is_open(hub, gate, turn.row, now)):
+            break
+        row = turn.row
+        alone = lifecycle.runs_alone(row.crashes, row.max_crashes)
+        if search.ends(row):
+            continue
+        if not search.worker.takes(queue, row.task, row.version):
+            turn.take(hub)
+            hub.set_aside(row, now)
+        elif alone and (search.worker.running or room.granted):
+            turn.take(hub)
+            lanes.keep_alone(hub, row)
+            search.worker.reserved, room.drain = row.id, True
+        else:
+            room.now -= limited or turn.lane is not None or bool(lanes.name_of(hub, row))
+            room.granted.append(grant(hub, search.worker, row, search.seq, now, turn))
+            room.total = 0 if alone else room.total
+            cap -= 1
+    if gate is not None and gates.has_ready(hub, queue) and (opens := gate.opens_to(1, now)) > 0:
+        hub.schedule(gate, opens)
+
+
+class Turn:
+    """Whose turn it is in a queue: the head of a lane, or of one of the heaps that make up the plain order."""
+
+    def __init__(self, row: Row, lane: Lane | None = None, heap: Heap | None = None) -> None:
+        self.row, self.lane, self.heap = row, lane, heap
+
+    def take(self, hub: Hub, granted: bool = False) -> None:
+        if self.lane is not None:
+            lanes.take(hub, self.lane, self.row, granted)
+        elif self.heap is not None:
+            heapq.heappop(self.heap)
+            if (order := hub.orders.get(self.row.queue)) is not None:
+                order.plain = hub.next_turn()
+
+
+def whose_turn(search: Search, laned: bool) -> Turn | None:
+    """The first of the lanes, unless the plain order comes before. Who stands in the wrong line is put right."""
+    hub = search.hub
+    while True:
+        heap = search.first()
+        order = hub.orders.get(search.queue) if laned else None
+        lane = order.before(heap[0][0] if heap is not None else None) if order is not None else None
+        if lane is not None:
+            if lanes.look(hub, lane) and (head := lane.head()) is not None:
+                return Turn(head, lane=lane)
+            continue
+        if heap is None:
+            return None
+        row = heap[0][1]
+        name = lanes.name_of(hub, row)
+        if not name or (laned and row.hold == ASIDE and gates.closed(hub, row, search.now) is None):
+            return Turn(row, heap=heap)
+        heapq.heappop(heap)
+        lanes.join(hub, row, name)
+
+
+def is_open(hub: Hub, gate: Gate, row: Row, now: int) -> bool:
+    """Whether the queue's gate lets this job through; if not, all of the queue is left."""
+    opens = gate.opens_to(gates.units_of(row), now)
+    if opens > 0:
+        hub.schedule(gate, opens)
+    return opens == OPEN
+
+
+def grant(hub: Hub, worker: WorkerRow, row: Row, seq: int, now: int, turn: Turn | None = None) -> Claim:
+    if row.terms is not None or hub.gates:
+        lanes.charge(hub, row)
+    if turn is not None:
+        turn.take(hub, granted=True)
     hub.set_state(row, State.RUNNING)
     row.epoch += 1
     row.hold, row.worker, row.seq, row.started_at = NOT_HELD, worker.presence.id, seq, now
@@ -159,27 +277,41 @@ def cancels(worker: WorkerRow) -> list[str]:
     return [row.id for row in worker.running.values() if row.cancel]
 
 
-def wake_for_promoted(hub: Hub, promoted: dict[str, int], worker: WorkerRow) -> None:
-    """Other idle workers for what just became due and this worker did not take."""
-    for queue, count in promoted.items():
-        left = count if hub.head(hub.ready[queue], NOT_HELD) is not None else 0
-        idle, worker.idle = worker.idle, False
-        hub.wake(queue, left)
-        worker.idle = idle
+def wake_others(hub: Hub, worker: WorkerRow, now: int) -> None:
+    """Idle workers for what this exchange made claimable and its own worker did not take."""
+    worker.idle = False
+    for queue, laned in list(hub.fresh):
+        order = hub.orders.get(queue)
+        listed = laned and order is not None and order.next() is not None
+        if not listed and hub.head(hub.ready[queue], NOT_HELD) is None and hub.head(hub.solo[queue], SOLO) is None:
+            del hub.fresh[queue, laned]
+    hub.wake_fresh(now)
 
 
-def has_work(hub: Hub, worker: WorkerRow, queue: str) -> bool:
-    if queue in hub.ready and hub.head(hub.ready[queue], NOT_HELD) is not None:
+def has_work(hub: Hub, worker: WorkerRow, queue: str, now: int) -> bool:
+    """Whether a worker would be granted something of a queue now."""
+    gate = gates.of_queue(hub, queue)
+    if gate is not None and (opens := gate.opens_to(1, now)) != OPEN:
+        if opens > 0 and gates.has_ready(hub, queue):
+            hub.schedule(gate, opens)
+        return False
+    if queue in hub.solo and solo_head(hub, queue, now, []) is not None:
         return True
-    if queue in hub.solo and hub.head(hub.solo[queue], SOLO) is not None:
-        return True
-    asides = hub.aside[queue].items() if queue in hub.aside else ()
-    return any(hub.head(heap, ASIDE) is not None for known, heap in asides if worker.takes(queue, *known))
+    search = Search(hub, worker, queue, 0, now, [])
+    if not (hub.gates or hub.orders):
+        return search.first() is not None
+    turn = whose_turn(search, True)
+    return turn is not None and (gate is None or is_open(hub, gate, turn.row, now))
 
 
 def queue_info(hub: Hub, name: str, now: int) -> QueueInfo:
     counts = {str(state): count for state, count in hub.counts[name].items() if count}
     heads = [hub.head(hub.ready[name], NOT_HELD), hub.head(hub.solo[name], SOLO)]
     heads += [hub.head(heap, ASIDE) for heap in hub.aside[name].values()]
-    oldest = min((row.enqueued_at for row in heads if row is not None), default=-1)
-    return QueueInfo(name=name, counts=counts, oldest_ready=now - oldest if oldest >= 0 else -1)
+    order, gate = hub.orders.get(name), gates.of_queue(hub, name)
+    firsts = [lane.first() for lane in order.lanes.values()] if order is not None else []
+    oldest = min((row.enqueued_at for row in heads + firsts if row is not None), default=-1)
+    return QueueInfo(
+        name=name, counts=counts, oldest_ready=now - oldest if oldest >= 0 else -1,
+        lanes=sum(row is not None for row in firsts), limits=gate.limits if gate is not None else NO_LIMITS,
+    )  # fmt: skip

@@ -6,39 +6,38 @@ workers) is collected and sent by ``MemoryStore`` when the step is over.
 
 from __future__ import annotations
 
-import asyncio
 import heapq
 import threading
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable
 
 from windlass.core import lifecycle
-from windlass.core.event import Entry, Group
-from windlass.core.event import Row as EventRow
 from windlass.core.graph import WORK, because
 from windlass.core.job import Finished, State
 from windlass.core.keep import UNLIMITED, read_bucket
-from windlass.store.base import Clock, Deliver, StoreSettings
+from windlass.store.base import Clock, Schedule, StoreSettings
+from windlass.store.memory import gates, lanes, unique
+from windlass.store.memory.cells import CellRow
 from windlass.store.memory.clock import StoreClock
+from windlass.store.memory.gates import OPEN, Gate
+from windlass.store.memory.lanes import BAND, Lane, Order
 from windlass.store.memory.nodes import GraphRow, Phase, Todo
-from windlass.store.memory.records import ASIDE, NOT_HELD, SOLO, Row, WorkerRow
+from windlass.store.memory.records import ASIDE, NOT_HELD, Row, WorkerRow
+from windlass.store.memory.telling import Telling
 
 Heap = list[tuple[int, Row]]
 PRUNE_STEP = 100
-BAND = 1 << 56
 WORKFLOWS = "#workflows"
 """The scope in which workflows are kept; no queue can have this name."""
 
 
-class Hub:
+class Hub(Telling):
     """All state, its indexes, and the few moves every call is made of."""
 
     def __init__(self, settings: StoreSettings, clock: Clock) -> None:
+        super().__init__(settings.events_kept)
         self.settings, self.clock = settings, StoreClock(clock)
         self.lock = threading.RLock()
-        self.jobs: dict[str, Row] = {}
-        self.workers: dict[str, WorkerRow] = {}
-        self.mail: dict[str, tuple[asyncio.AbstractEventLoop, Deliver]] = {}
         self.ready: defaultdict[str, Heap] = defaultdict(list)
         self.solo: defaultdict[str, Heap] = defaultdict(list)
         self.aside: defaultdict[str, dict[tuple[str, int], Heap]] = defaultdict(dict)
@@ -48,14 +47,23 @@ class Hub:
         self.buckets: defaultdict[str, OrderedDict[str, Row]] = defaultdict(OrderedDict)
         self.weights: Counter[str] = Counter()
         self.counts: defaultdict[str, Counter[State]] = defaultdict(Counter)
-        self.entries: deque[Entry] = deque(maxlen=settings.events_kept)
-        self.followers: set[str] = set()
-        self.accepted = self.ranks = self.events = 0
-        self.outbox: dict[str, list[Finished]] = {}
+        self.accepted = self.ranks = self.turns = self.versions = 0
         self.touched: set[str] = set()
         self.default_keep: dict[str, tuple[str, str]] = {}
+        # What a step made claimable, by queue and whether only one who can start it at once may have it.
+        self.fresh: defaultdict[tuple[str, bool], int] = defaultdict(int)
+        # Flow. Without gates and lanes these are empty, and a job without terms never meets them.
+        self.gates: dict[str, Gate] = {}
+        self.keys: dict[tuple[str, str], Gate] = {}
+        self.orders: dict[str, Order] = {}
+        self.openings: list[tuple[int, int, Gate | Lane]] = []
+        self.oldest: dict[str, list[tuple[int, int, int, Row]]] = {}
+        self.uniques: dict[str, unique.Key] = {}
+        self.cells: dict[str, CellRow] = {}
+        self.schedules: dict[str, Schedule] = {}
+        self.stamp = 0
+        self.fading: list[tuple[int, int, Callable[[int], None]]] = []
         # Graphs. ``nodes`` has what is no job: joins, and jobs that are staged or not opened yet.
-        self.nodes: dict[str, Row] = {}
         self.staging: dict[str, GraphRow] = {}
         self.graphs: dict[str, GraphRow] = {}
         self.todos: deque[Todo] = deque()
@@ -79,22 +87,34 @@ class Hub:
         counts = self.counts[row.queue]
         counts[row.state] -= 1
         counts[state] += 1
-        row.state = state
-
-    def next_rank(self, row: Row) -> int:
-        self.ranks += 1
-        return (9 - row.priority) * BAND + self.ranks
+        was, row.state = row.state, state
+        if self.gates or self.keys or self.orders:
+            lanes.changed(self, row, was)
 
     def make_ready(self, row: Row, keep_place: bool = False) -> None:
-        """Into the ready order, at its end unless it keeps its place."""
+        """Into the ready order, at its end unless it keeps its place; in a strict lane it always does."""
         self.watch_expiry(row)
         self.set_state(row, State.READY)
         row.worker, row.due = "", 0
-        if not (keep_place and row.rank):
-            row.rank = self.next_rank(row)
-        alone = lifecycle.runs_alone(row.crashes, row.max_crashes)
-        row.hold = SOLO if alone else NOT_HELD
-        heapq.heappush(self.solo[row.queue] if alone else self.ready[row.queue], (row.rank, row))
+        if row.terms is None and not (self.gates or self.orders or self.oldest):
+            if not (keep_place and row.rank):
+                self.ranks += 1
+                row.rank = (9 - row.priority) * BAND + self.ranks
+            if lifecycle.runs_alone(row.crashes, row.max_crashes):
+                lanes.keep_alone(self, row)
+            else:
+                self.push_ready(row)
+            return
+        if not (row.rank and (keep_place or lanes.strict_name(row))):
+            row.rank = lanes.rank_of(self, row)
+        lanes.enter(self, row)
+        if row.queue in self.oldest:
+            heapq.heappush(self.oldest[row.queue], (row.priority, row.n, row.rank, row))
+
+    def push_ready(self, row: Row) -> None:
+        row.hold = NOT_HELD
+        heapq.heappush(self.ready[row.queue], (row.rank, row))
+        self.fresh[row.queue, False] += 1
 
     def make_scheduled(self, row: Row, due: int) -> None:
         self.watch_expiry(row)
@@ -144,12 +164,64 @@ class Hub:
                 self.make_ready(row)
                 promoted[row.queue] += 1
                 limit -= 1
+        if self.openings:
+            lanes.open_due(self, now, limit)
         return promoted
 
     def next_due(self, now: int) -> int:
+        """When time makes a job ready or opens a gate, in milliseconds from now; -1 for never."""
         while self.due and not (self.due[0][2].state is State.SCHEDULED and self.due[0][2].due == self.due[0][0]):
             heapq.heappop(self.due)
-        return max(0, self.due[0][0] - now) if self.due else -1
+        times = [self.due[0][0]] if self.due else []
+        if self.openings and (opening := lanes.next_opening(self)) is not None:
+            times.append(opening.opens)
+        return max(0, min(times) - now) if times else -1
+
+    def schedule(self, what: Gate | Lane, when: int) -> None:
+        """Time opens this, or may."""
+        if not what.opens or when < what.opens:
+            what.opens = when
+            self.ranks += 1
+            heapq.heappush(self.openings, (when, self.ranks, what))
+
+    def fade(self, when: int, forget: Callable[[int], None]) -> None:
+        """Something has outlived itself by then: the sweep calls this."""
+        self.ranks += 1
+        heapq.heappush(self.fading, (when, self.ranks, forget))
+
+    def next_turn(self) -> int:
+        self.turns += 1
+        return self.turns
+
+    def next_version(self) -> int:
+        self.versions += 1
+        return self.versions
+
+    def wake_fresh(self, now: int) -> None:
+        """Wake idle workers for what this step made claimable, unless the queue's gate is closed to all of it."""
+        fresh, self.fresh = self.fresh, defaultdict(int)
+        for (queue, laned), count in fresh.items():
+            gate = gates.of_queue(self, queue)
+            opens = gate.opens_to(1, now) if gate is not None else OPEN
+            if gate is not None and opens > 0 and gates.has_ready(self, queue):
+                self.schedule(gate, opens)
+            if opens == OPEN:
+                limited = laned or (gate is not None and gate.bounds_claims())
+                self.wake(queue, count, (lambda worker: worker.free) if limited else None)
+
+    def wake_for_due(self, before: int, now: int) -> None:
+        """One idle worker sleeps until the next due time: when that came nearer, someone must set the alarm anew."""
+        due = self.next_due(now)
+        if due < 0 or (0 <= before <= due):
+            return
+        opening = lanes.next_opening(self) if self.openings else None
+        if opening is None or (self.due and self.due[0][0] <= opening.opens):
+            self.wake(self.due[0][2].queue, 1)
+        elif isinstance(opening, Gate) and not opening.queue:
+            for queue in opening.waiting:
+                self.wake(queue, 1)
+        else:
+            self.wake(opening.queue, 1)
 
     @staticmethod
     def head(heap: Heap, hold: str) -> Row | None:
@@ -168,6 +240,8 @@ class Hub:
         was = row.state
         self.set_state(row, state)
         row.finished_at, row.reason, row.worker, row.cancel = now, reason, "", False
+        if row.terms is not None:
+            self.over(row)
         if row.watchers:
             self.tell(row.watchers, row.finished())
             row.watchers = None
@@ -177,6 +251,12 @@ class Hub:
         if row.links is not None and self._ended_in_graph(row, was):
             return
         self.file(row, bucket)
+
+    def over(self, row: Row) -> None:
+        """A job with terms is over or gone: its lane is free, and its unique key."""
+        lanes.let_go(self, row)
+        if row.terms is not None and row.terms.unique:
+            unique.let_go(self, row)
 
     def file(self, row: Row, bucket: str) -> None:
         self.buckets[bucket][row.id] = row
@@ -260,6 +340,9 @@ class Hub:
         self.counts[row.queue][row.state] -= 1
         row.state, row.expires = State.SKIPPED, 0
         del self.jobs[row.id]
+        lanes.leave(self, row)
+        if row.terms is not None:
+            self.over(row)
 
     def expire(self, row: Row, now: int) -> None:
         if row.expire_to is State.FAILED:
@@ -335,67 +418,7 @@ class Hub:
             self.nodes.pop(graph.new.id, None)
         self.todo(op, graph)
 
-    # -- telling others
-
-    def tell(self, names: set[str], item: Finished | None) -> None:
-        for name in names:
-            box = self.outbox.setdefault(name, [])
-            if item is not None:
-                box.append(item)
-
-    def wake(self, queue: str, count: int, who: Callable[[WorkerRow], bool] | None = None) -> None:
-        """Wake as many idle workers of a queue as there are jobs."""
-        for worker in self.workers.values():
-            if count <= 0:
-                return
-            if worker.idle and not worker.dead and queue in worker.presence.queues and (who is None or who(worker)):
-                worker.idle = False
-                self.tell({worker.presence.id}, None)
-                count -= 1
-
-    def wake_any(self) -> None:
-        """One idle worker, whatever its queues: there are todos left, and anyone can work them off."""
-        for worker in self.workers.values():
-            if worker.idle and not worker.dead:
-                worker.idle = False
-                self.tell({worker.presence.id}, None)
-                return
-
-    def wake_for_due(self, before: int, now: int) -> None:
-        """One idle worker sleeps until the next due time: when that came nearer, someone must set the alarm anew."""
-        due = self.next_due(now)
-        if due >= 0 and (before < 0 or due < before):
-            self.wake(self.due[0][2].queue, 1)
-
-    def record(self, now: int, groups: list[Group]) -> None:
-        """One entry in the event stream for one write."""
-        groups = [group for group in groups if group[2]]
-        if groups:
-            self.events += 1
-            self.entries.append(Entry(self.events, now, groups))
-            if self.followers:
-                self.tell(self.followers, None)
-
-    def post(self) -> None:
-        """Send what the step collected; deliveries run after it, on the listeners' own loops."""
-        box, self.outbox = self.outbox, {}
-        for name, items in box.items():
-            if name in self.mail:
-                loop, deliver = self.mail[name]
-                loop.call_soon_threadsafe(deliver, items)
-
-    def forget_watches(self, name: str) -> None:
-        self.followers.discard(name)
-        for rows in (self.jobs, self.nodes):
-            for row in rows.values():
-                if row.watchers:
-                    row.watchers.discard(name)
-
 
 def weight(row: Row) -> int:
     """What a record counts for in its bucket: the end of a workflow for all of its nodes."""
     return row.links.graph.new.nodes if row.links is not None and row.links.graph is not None and not row.task else 1
-
-
-def event_row(row: Row) -> EventRow:
-    return [row.id, row.task, row.queue]

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from windlass.core.event import Row as EventRow
 from windlass.core.job import Claim, Finished, Job, LogLine, NewJob, State
 from windlass.store.base import INLINE_MAX, Presence
 from windlass.store.memory.nodes import Place
 
-NOT_HELD, ASIDE, SOLO = "", "aside", "solo"
-"""Why a ready job is out of the ready order: not at all, nobody here declares it, or it must run alone."""
+if TYPE_CHECKING:
+    from windlass.store.memory.lanes import Lane
+
+NOT_HELD, ASIDE, SOLO, IN_LANE = "", "aside", "solo", "lane"
+"""Why a ready job is out of the plain order: not at all, nobody here declares it, it must run alone, it has a lane."""
 
 
 class Row:
-    """One job, or a join. ``n`` is its place in acceptance order, ``rank`` in ready order, ``links`` in its graph."""
+    """One job, or a join. ``n`` is its place in acceptance order, ``rank`` in ready order, ``links`` in its graph.
+
+    ``lane``: where it stands while it is ready and has one.
+    """
 
     __slots__ = (
         "aside_since",
@@ -31,6 +40,7 @@ class Row:
         "id",
         "keep_done",
         "keep_failed",
+        "lane",
         "links",
         "logs",
         "max_crashes",
@@ -49,6 +59,7 @@ class Row:
         "started_at",
         "state",
         "task",
+        "terms",
         "version",
         "watchers",
         "worker",
@@ -74,6 +85,8 @@ class Row:
         self.logs: list[LogLine] | None = None
         self.watchers: set[str] | None = None
         self.links: Place | None = None
+        self.terms = job.terms
+        self.lane: Lane | None = None
 
     @property
     def gathers(self) -> bool:
@@ -101,7 +114,7 @@ class Row:
             cancel_requested=self.cancel,
             worker=self.worker, reason=self.reason, fingerprint=self.fingerprint, enqueued_at=self.enqueued_at,
             due_at=self.due, expires_at=self.expires, started_at=self.started_at, finished_at=self.finished_at,
-            result=self.result, error=self.error, progress=self.progress,
+            result=self.result, error=self.error, progress=self.progress, terms=self.terms,
         )  # fmt: skip
         if (place := self.links) is not None:
             job.awaits, job.replaced = place.awaits, place.replaced
@@ -110,12 +123,16 @@ class Row:
         return job
 
 
+def event_row(row: Row) -> EventRow:
+    return [row.id, row.task, row.queue]
+
+
 class WorkerRow:
-    """One worker: its lease, its last exchange and what it holds."""
+    """One worker: its lease, its last exchange and what it holds. ``free``: it could start a job at once."""
 
     __slots__ = (
-        "beat_at", "dead", "idle", "known", "last_seq", "lease_until", "open_queues", "presence", "refused", "reserved",
-        "running",
+        "beat_at", "dead", "free", "idle", "known", "last_seq", "lease_until", "open_queues", "presence", "refused",
+        "reserved", "running",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -127,6 +144,7 @@ class WorkerRow:
         self.refused: list[str] = []
         self.reserved = ""
         self.idle = self.dead = False
+        self.free = True
 
     def renew(self, presence: Presence, now: int) -> None:
         if presence.declares != self.presence.declares:

@@ -7,7 +7,7 @@ bound of its own; whatever goes further becomes a todo.
 from __future__ import annotations
 
 import heapq
-from collections import Counter, defaultdict
+from collections import defaultdict
 
 from windlass.core import lifecycle
 from windlass.core.event import Group
@@ -16,20 +16,19 @@ from windlass.core.graph import because, decided, verdict
 from windlass.core.job import State
 from windlass.core.links import Edge, Inject, Out, Shape
 from windlass.store.base import INLINE_MAX
-from windlass.store.memory.hub import Hub, event_row
+from windlass.store.memory.hub import Hub
 from windlass.store.memory.nodes import GraphRow, Place
-from windlass.store.memory.records import Row
+from windlass.store.memory.records import Row, event_row
 
 GAVE_UP = (State.FAILED, State.CANCELLED)
 
 
 class Step:
-    """One step's work on todos: what it may still touch, what happened, and which queues got jobs."""
+    """One step's work on todos: what it may still touch, and what happened."""
 
     def __init__(self, hub: Hub, now: int) -> None:
         self.hub, self.now, self.left = hub, now, hub.work
         self.events: defaultdict[str, list[EventRow]] = defaultdict(list)
-        self.released: Counter[str] = Counter()
 
     def groups(self) -> list[Group]:
         """What was opened comes first: it may have ended in the same step."""
@@ -168,7 +167,6 @@ def release(step: Step, row: Row) -> None:
         hub.make_scheduled(row, due)
     else:
         hub.make_ready(row)
-        step.released[row.queue] += 1
 
 
 def come_back(step: Step, row: Row, end: Row, edge: Edge) -> None:
@@ -187,7 +185,6 @@ def come_back(step: Step, row: Row, end: Row, edge: Edge) -> None:
         step.ended(row)
     else:
         step.hub.make_ready(row)
-        step.released[row.queue] += 1
 
 
 def at_hand(source: Row | None) -> bytes | None:
@@ -303,7 +300,7 @@ def wait_again(step: Step, row: Row) -> None:
         if row.task and not place.links.aftermath:
             graph.counts[row.state] -= 1
     row.run += 1
-    row.finished_at = row.expires = 0
+    row.finished_at = row.expires = row.rank = 0
     row.error, row.reason, row.fingerprint = None, "", ""
     if row.task:
         hub.make_waiting(row)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from weakref import WeakValueDictionary
@@ -18,42 +17,57 @@ from windlass.errors import StoreError
 from windlass.store.base import (
     EVERY_EVENT,
     MAX_BATCH,
-    Accept,
     Answer,
     BeatReply,
+    Cell,
     Change,
     ChangeReply,
     Clock,
     Deliver,
     ExchangeReply,
+    Fire,
+    Fired,
+    GateInfo,
     GraphAnswer,
     GraphPage,
+    Hold,
     Note,
     Page,
     Presence,
+    PutSchedule,
     Query,
     QueueInfo,
+    Schedule,
+    SchedulePage,
     StoreInfo,
     StoreSettings,
     SweepReply,
+    Tuning,
+    UniqueInfo,
     Want,
     WatchReply,
     WorkerInfo,
 )
-from windlass.store.memory import changes, claims, graphs, lookups, sweeps
-from windlass.store.memory.hub import Hub, event_row
-from windlass.store.memory.nodes import Phase
-from windlass.store.memory.records import Row, WorkerRow
-from windlass.store.memory.spreading import graph_of
+from windlass.store.memory import (
+    cells,
+    changes,
+    claims,
+    graphs,
+    lookups,
+    schedules,
+    sweeps,
+    tuning,
+    unique,
+)
+from windlass.store.memory.hub import Hub
+from windlass.store.memory.inserts import Batch
+from windlass.store.memory.records import Row, WorkerRow, event_row
 from windlass.store.memory.todos import work, work_off
 from windlass.store.shared import check_batch, host_clock
 
 _hubs: WeakValueDictionary[str, Hub] = WeakValueDictionary()
 
 MAX_INPUTS = 4
-
-ACCEPTED = Answer(Accept.ACCEPTED)
-DUPLICATE = Answer(Accept.DUPLICATE)
 
 
 class MemoryStore:
@@ -74,6 +88,15 @@ class MemoryStore:
             await self.unlisten(name)
 
     @contextmanager
+    def _waking(self) -> Iterator[tuple[Hub, int]]:
+        """A step that may bring the next due time nearer; a worker who exchanges is told of that by the answer."""
+        with self._step() as (hub, now):
+            due = hub.next_due(now)
+            yield hub, now
+            hub.wake_fresh(now)
+            hub.wake_for_due(due, now)
+
+    @contextmanager
     def _step(self) -> Iterator[tuple[Hub, int]]:
         hub = self.hub
         with hub.lock:
@@ -81,6 +104,8 @@ class MemoryStore:
             yield hub, now
             if hub.touched:
                 hub.prune_touched(now)
+            if hub.fresh:
+                hub.wake_fresh(now)
             if hub.outbox:
                 hub.post()
 
@@ -91,52 +116,15 @@ class MemoryStore:
 
     def insert_here(self, jobs: Sequence[NewJob]) -> list[Answer]:
         check_batch(len(jobs))
-        with self._step() as (hub, now):
-            fresh: list[Row] = []
-            again: list[Row] = []
-            due_before = hub.next_due(now)
-            answers = [self._insert_one(hub, job, now, fresh, again) for job in jobs]
-            hub.wake_for_due(due_before, now)
-            for queue, count in Counter(row.queue for row in fresh if row.state is State.READY).items():
-                hub.wake(queue, count)
-            hub.record(
-                now,
-                [
-                    ("enqueued", "", [event_row(row) for row in fresh]),
-                    ("duplicate", "", [event_row(row) for row in again]),
-                ],
-            )
+        with self._waking() as (hub, now):
+            batch = Batch(hub, now)
+            answers = [batch.insert(job) for job in jobs]
+            hub.record(now, batch.groups())
             return answers
-
-    @staticmethod
-    def _insert_one(hub: Hub, job: NewJob, now: int, fresh: list[Row], again: list[Row]) -> Answer:
-        known = hub.jobs.get(job.id)
-        if known is None and hub.nodes and (known := hub.nodes.get(job.id)) is not None:
-            phase = graph_of(known).phase
-            if phase is Phase.STAGED:
-                return Answer(Accept.CONFLICT, f"job {job.id!r} belongs to a workflow that is being submitted")
-            if phase is Phase.DROPPED:
-                del hub.nodes[job.id]
-                known = None
-        if known is not None:
-            if (known.task, known.payload) != (job.task, job.payload):
-                what = "another task" if known.task != job.task else "other arguments"
-                return Answer(Accept.CONFLICT, f"job {job.id!r} exists with {what} ({known.task}, {known.state})")
-            again.append(known)
-            return DUPLICATE
-        hub.accepted += 1
-        row = hub.jobs[job.id] = Row(job, hub.accepted, now)
-        hub.counts[row.queue][row.state] += 1
-        if row.due > now:
-            hub.make_scheduled(row, row.due)
-        else:
-            hub.make_ready(row)
-        fresh.append(row)
-        return ACCEPTED
 
     async def insert_graph(self, graph: NewGraph, first: int, nodes: Sequence[NewJob], commit: bool) -> GraphAnswer:
         check_batch(len(nodes))
-        with self._step() as (hub, now):
+        with self._waking() as (hub, now):
             return graphs.insert_graph(hub, graph, first, nodes, commit, now)
 
     async def exchange(self, worker: str, seq: int, moves: Sequence[Transition], want: Want) -> ExchangeReply:
@@ -149,26 +137,29 @@ class MemoryStore:
                 raise StoreError(f"worker {worker} sent exchange {seq} after {row.last_seq}")
             if seq == row.last_seq:
                 granted = [lookups.claim(hub, job) for job in row.running.values() if job.seq == seq]
-                return ExchangeReply(granted, row.refused, claims.cancels(row), hub.next_due(now))
+                return ExchangeReply(granted, row.refused, claims.cancels(row), hub.next_due(now), schedules=hub.stamp)
             row.last_seq = seq
             row.refused, groups = claims.settle(hub, row, moves, now)
             step = work(hub, now) if hub.todos else None
-            promoted = hub.promote(now, MAX_BATCH)
+            hub.promote(now, MAX_BATCH)
             if step is not None:
                 groups += step.groups()
-                promoted += step.released
-            want = Want(want.queues, min(want.total, MAX_BATCH))
+            want = Want(want.queues, min(want.total, MAX_BATCH), now=want.now)
             ended: list[Row] = []
-            granted, drain = claims.claim(hub, row, seq, want, now, ended)
+            room = claims.claim(hub, row, seq, want, now, ended)
+            granted = room.granted
             groups += sweeps.end_events(ended)
             groups.append(("started", worker, [[job.id, job.task, job.queue] for job in granted]))
-            row.idle = len(granted) < want.total
-            claims.wake_for_promoted(hub, promoted, row)
+            claims.wake_others(hub, row, now)
+            row.idle, row.free = len(granted) < want.total, room.now > 0
             if hub.todos:  # more than one step may do: the next exchange goes on
                 row.idle = False
                 hub.tell({worker}, None)
             hub.record(now, groups)
-            return ExchangeReply(granted, row.refused, claims.cancels(row), hub.next_due(now), drain=drain)
+            due = hub.next_due(now)
+            return ExchangeReply(
+                granted, row.refused, claims.cancels(row), due, drain=room.drain, schedules=hub.stamp
+            )  # fmt: skip
 
     async def beat(self, presence: Presence, acked_seq: int, held: Sequence[str]) -> BeatReply:
         with self._step() as (hub, now):
@@ -190,11 +181,12 @@ class MemoryStore:
             _, groups = sweeps.give_back(hub, row, missed, now, crashed=False)
             hub.record(now, groups + work_off(hub, now))
             lost = [id for id in held if id not in row.running]
-            ready = any(claims.has_work(hub, row, queue) for queue in presence.queues)
-            return BeatReply(False, lost, claims.cancels(row), ready, hub.next_due(now), sweeps.next_check(hub, now))
+            ready = any(claims.has_work(hub, row, queue, now) for queue in presence.queues)
+            due, check = hub.next_due(now), sweeps.next_check(hub, now)
+            return BeatReply(False, lost, claims.cancels(row), ready, due, check, hub.stamp)
 
     async def leave(self, worker: str, crashed: bool = False) -> None:
-        with self._step() as (hub, now):
+        with self._waking() as (hub, now):
             row = hub.workers.get(worker)
             if row is not None:
                 row.dead = True
@@ -222,15 +214,68 @@ class MemoryStore:
             return refused
 
     async def sweep(self, limit: int = MAX_BATCH) -> SweepReply:
-        with self._step() as (hub, now):
+        with self._waking() as (hub, now):
             return sweeps.sweep(hub, now, limit)
 
     async def change(
         self, change: Change, ids: Sequence[str] = (), query: Query | None = None, limit: int = MAX_BATCH
     ) -> ChangeReply:
         check_batch(len(ids))
-        with self._step() as (hub, now):
+        with self._waking() as (hub, now):
             return changes.change(hub, change, ids, query, min(limit, MAX_BATCH), now)
+
+    # -- gates, keys, cells, schedules
+
+    async def tune(self, tunings: Sequence[Tuning]) -> list[GateInfo]:
+        check_batch(len(tunings))
+        with self._waking() as (hub, now):
+            return tuning.tune(hub, tunings, now)
+
+    async def gates(self, names: Sequence[str] = ()) -> list[GateInfo]:
+        with self._step() as (hub, now):
+            return tuning.info(hub, names, now)
+
+    async def holds(self, ids: Sequence[str]) -> list[Hold | None]:
+        with self._step() as (hub, now):
+            return [tuning.hold(hub, hub.jobs.get(id), now) for id in ids]
+
+    async def uniques(self, keys: Sequence[str]) -> list[UniqueInfo | None]:
+        with self._step() as (hub, now):
+            return [unique.info(hub, key, now) for key in keys]
+
+    async def swap(self, name: str, expect: int, value: bytes | None, ttl: int) -> Cell:
+        with self._step() as (hub, now):
+            return cells.swap(hub, name, expect, value, ttl, now)
+
+    async def cells(self, names: Sequence[str]) -> list[Cell]:
+        with self._step() as (hub, now):
+            return [cells.read(hub, name, now) for name in names]
+
+    async def put_schedules(self, puts: Sequence[PutSchedule]) -> list[Schedule | None]:
+        check_batch(len(puts))
+        with self._step() as (hub, _):
+            rows = [schedules.put(hub, put) for put in puts]
+            if any(rows):
+                schedules.changed(hub)
+            return rows
+
+    async def drop_schedules(self, names: Sequence[str]) -> list[bool]:
+        check_batch(len(names))
+        with self._step() as (hub, _):
+            there = [schedules.drop(hub, name) for name in names]
+            if any(there):
+                schedules.changed(hub)
+            return there
+
+    async def schedules(self, names: Sequence[str] = (), after: str = "", limit: int = MAX_BATCH) -> SchedulePage:
+        with self._step() as (hub, now):
+            return schedules.page(hub, names, after, limit, now)
+
+    async def fire(self, fires: Sequence[Fire]) -> list[Fired]:
+        check_batch(len(fires))
+        check_batch(sum(len(fire.jobs) for fire in fires))
+        with self._waking() as (hub, now):
+            return schedules.fire(hub, fires, now)
 
     # -- waiting
 

@@ -8,10 +8,10 @@ from windlass.core import lifecycle
 from windlass.core.event import Group
 from windlass.core.event import Row as EventRow
 from windlass.core.job import State
-from windlass.store.base import SweepReply
-from windlass.store.memory import audits
-from windlass.store.memory.hub import Hub, event_row
-from windlass.store.memory.records import ASIDE, Row, WorkerRow
+from windlass.store.base import MAX_BATCH, SweepReply
+from windlass.store.memory import audits, gates
+from windlass.store.memory.hub import Hub
+from windlass.store.memory.records import ASIDE, Row, WorkerRow, event_row
 from windlass.store.memory.todos import work_off
 
 CAN_EXPIRE = (State.WAITING, State.SCHEDULED, State.READY)
@@ -22,8 +22,6 @@ def sweep(hub: Hub, now: int, limit: int) -> SweepReply:
     reply.expired = expire_due(hub, now, limit)
     left = limit - reply.expired
     promoted = hub.promote(now, left)
-    for queue, count in promoted.items():
-        hub.wake(queue, count)
     reply.promoted = sum(promoted.values())
     left -= reply.promoted
     left -= reap(hub, now, left, reply)
@@ -32,6 +30,7 @@ def sweep(hub: Hub, now: int, limit: int) -> SweepReply:
     for bucket in list(hub.buckets):
         pruned = hub.prune(bucket, now, left)
         reply.pruned, left = reply.pruned + pruned, left - pruned
+    fade(hub, now)
     audits.drop_stale(hub, now)
     reply.repaired = audits.audit(hub, now, limit)
     groups: list[Group] = [("workflow_repaired", "", [[id, hub.graphs[id].new.name, ""] for id in reply.repaired])]
@@ -39,6 +38,16 @@ def sweep(hub: Hub, now: int, limit: int) -> SweepReply:
     reply.more = left <= 0 or bool(hub.todos)
     reply.next_check = next_check(hub, now)
     return reply
+
+
+def fade(hub: Hub, now: int) -> None:
+    """Forget what has outlived itself: cells, windows of unique keys, gates and lanes with nothing to say."""
+    for _ in range(MAX_BATCH):
+        if not hub.fading or hub.fading[0][0] > now:
+            break
+        heapq.heappop(hub.fading)[2](now)
+    for gate in list(hub.gates.values()):
+        gates.forget(hub, gate, now)
 
 
 def expire_due(hub: Hub, now: int, limit: int) -> int:
@@ -94,8 +103,6 @@ def give_back(hub: Hub, worker: WorkerRow, rows: list[Row], now: int, crashed: b
         left.append(event_row(row))
         if row.state.terminal:
             ended[row.state].append([*event_row(row), {"reason": row.reason}])
-        elif row.state is State.READY:
-            hub.wake(row.queue, 1)
     name = worker.presence.id
     groups: list[Group] = [("lost" if crashed else "released", name, left)]
     return states, groups + [(str(state), name, events) for state, events in ended.items()]

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from windlass.core.event import Group
 from windlass.core.job import TERMINAL, State
 from windlass.store.memory.audits import repair
-from windlass.store.memory.hub import Hub, event_row
+from windlass.store.memory.hub import Hub
 from windlass.store.memory.nodes import GraphRow, Phase, Todo
-from windlass.store.memory.records import Row
+from windlass.store.memory.records import Row, event_row
 from windlass.store.memory.spreading import GAVE_UP, Step, decide, open_node, place_of, reopen, spread
 
 
@@ -31,14 +31,10 @@ def work(hub: Hub, now: int) -> Step:
 
 
 def work_off(hub: Hub, now: int) -> list[Group]:
-    """The same for calls that claim nothing themselves: workers are woken for what came free, and for what is left."""
+    """The same for calls that claim nothing themselves: a worker is woken for what is left."""
     if not hub.todos:
         return []
-    due = hub.next_due(now)
     step = work(hub, now)
-    for queue, count in step.released.items():
-        hub.wake(queue, count)
-    hub.wake_for_due(due, now)
     if hub.todos:
         hub.wake_any()
     return step.groups()
@@ -48,8 +44,6 @@ def open_early(hub: Hub, row: Row, now: int) -> list[Group]:
     """A node that is wanted before its turn comes."""
     step = Step(hub, now)
     open_node(step, row)
-    for queue, count in step.released.items():
-        hub.wake(queue, count)
     return step.groups()
 
 
@@ -157,7 +151,7 @@ def restart(hub: Hub, row: Row) -> None:
             if place.links.outs:
                 hub.todo("reopen", graph, row)
     row.run += 1
-    row.attempt = row.crashes = row.snoozes = row.finished_at = row.expires = 0
+    row.attempt = row.crashes = row.snoozes = row.finished_at = row.expires = row.rank = 0
     row.result = row.error = row.progress = None
     row.reason = row.fingerprint = ""
 

@@ -1,0 +1,123 @@
+"""Coming in: whether a job is new, may come in now, and which state it begins in."""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING
+
+from windlass.core import lifecycle
+from windlass.core.event import Group
+from windlass.core.event import Row as EventRow
+from windlass.core.job import NewJob, State
+from windlass.store.base import Accept, Answer
+from windlass.store.memory import gates, unique
+from windlass.store.memory.nodes import Phase
+from windlass.store.memory.records import Row, event_row
+
+if TYPE_CHECKING:
+    from windlass.store.memory.hub import Hub
+
+ACCEPTED = Answer(Accept.ACCEPTED)
+DUPLICATE = Answer(Accept.DUPLICATE)
+
+
+class Batch:
+    """The jobs of one call, each answered for itself. ``bounded``: a full queue takes no more of them."""
+
+    def __init__(self, hub: Hub, now: int, bounded: bool = True) -> None:
+        self.hub, self.now, self.bounded = hub, now, bounded
+        self.fresh: list[Row] = []
+        self.events: dict[str, list[EventRow]] = {"duplicate": [], "replaced": [], "failed": []}
+
+    def groups(self) -> list[Group]:
+        enqueued: Group = ("enqueued", "", [event_row(row) for row in self.fresh])
+        return [enqueued, *((kind, "", rows) for kind, rows in self.events.items())]
+
+    def insert(self, job: NewJob) -> Answer:
+        hub = self.hub
+        known = hub.jobs.get(job.id)
+        if known is None and hub.nodes and (known := hub.nodes.get(job.id)) is not None:
+            phase = known.links.graph.phase if known.links is not None and known.links.graph is not None else None
+            if phase is Phase.STAGED:
+                return Answer(Accept.CONFLICT, f"job {job.id!r} belongs to a workflow that is being submitted")
+            if phase is Phase.DROPPED:
+                del hub.nodes[job.id]
+                known = None
+        if known is not None:
+            if (known.task, known.payload) != (job.task, job.payload):
+                what = "another task" if known.task != job.task else "other arguments"
+                return Answer(Accept.CONFLICT, f"job {job.id!r} exists with {what} ({known.task}, {known.state})")
+            self.events["duplicate"].append(event_row(known))
+            return DUPLICATE
+        if job.terms is not None or hub.gates:
+            return self._on_terms(job)
+        self._accept(job)
+        return ACCEPTED
+
+    def _accept(self, job: NewJob, after: unique.Key | None = None) -> Row:
+        hub, now = self.hub, self.now
+        hub.accepted += 1
+        row = hub.jobs[job.id] = Row(job, hub.accepted, now)
+        hub.counts[row.queue][row.state] += 1
+        if after is not None:
+            unique.succeed(hub, after, row)
+        elif row.due > now:
+            hub.make_scheduled(row, row.due)
+        else:
+            hub.make_ready(row)
+        self.fresh.append(row)
+        return row
+
+    def _on_terms(self, job: NewJob) -> Answer:
+        """The ways not to come in, in the order they are asked for."""
+        hub, terms = self.hub, job.terms
+        gate = gates.of_queue(hub, job.queue)
+        if gate is not None and gate.limits.draining:
+            return Answer(Accept.REFUSED, f"queue {job.queue!r} is draining and takes no new jobs")
+        key = unique.held(hub, terms.unique, self.now) if terms is not None and terms.unique else None
+        if key is not None and terms is not None:
+            answer, replaced = unique.meet(hub, key, job, terms, self.now)
+            if replaced is not None:
+                self.events["replaced"].append(event_row(replaced))
+            elif answer is not None and answer.status is Accept.DUPLICATE:
+                self.events["duplicate"].append([job.id, job.task, job.queue, {"holder": answer.holder}])
+            if answer is None:
+                self._accept(job, after=key)
+            return answer or ACCEPTED
+        if self.bounded and (full := self._full(job, gate)) is not None:
+            return full
+        row = self._accept(job)
+        if terms is not None and terms.unique:
+            unique.hold(hub, row, terms)
+        return ACCEPTED
+
+    def _full(self, job: NewJob, gate: gates.Gate | None) -> Answer | None:
+        """Why a full queue does not take a job; with ``drop_oldest`` it makes room instead."""
+        said = gate.limits.max_ready if gate is not None else None
+        most = said if said is not None else job.terms.max_ready if job.terms is not None else 0
+        ready = self.hub.counts[job.queue][State.READY]
+        if not most or ready < most or max(job.at, self.now + job.delay) > self.now:
+            return None
+        if job.terms is None or not job.terms.drop_oldest:
+            return Answer(Accept.FULL, f"queue {job.queue!r} has {ready} ready jobs, and takes {most}")
+        row = oldest(self.hub, job.queue)
+        if row is not None:
+            row.error, row.fingerprint = lifecycle.dropped_error(job.queue, most), "queue-full"
+            self.hub.finish(row, State.FAILED, self.now, lifecycle.DROPPED)
+            self.events["failed"].append([*event_row(row), {"reason": row.reason}])
+        return None
+
+
+def oldest(hub: Hub, queue: str) -> Row | None:
+    """The oldest ready job of the lowest priority. From the first time on, its queue keeps an order for this."""
+    if queue not in hub.oldest:
+        ready = (row for row in hub.jobs.values() if row.queue == queue and row.state is State.READY)
+        hub.oldest[queue] = [(row.priority, row.n, row.rank, row) for row in ready]
+        heapq.heapify(hub.oldest[queue])
+    heap = hub.oldest[queue]
+    while heap:
+        priority, _, rank, row = heap[0]
+        if row.state is State.READY and (row.queue, row.priority, row.rank) == (queue, priority, rank):
+            return row
+        heapq.heappop(heap)
+    return None
