@@ -24,6 +24,8 @@ from tests.servers.redis import fresh_prefix
 from windlass.core.job import Claim, ErrorInfo, Fence, Finished, Job, State
 from windlass.core.keep import Keep
 from windlass.core.lifecycle import Crashed
+from windlass.core.limits import Limits, Rate
+from windlass.core.terms import Policy, Terms
 from windlass.store.base import (
     Action,
     Change,
@@ -32,6 +34,7 @@ from windlass.store.base import (
     Store,
     StoreSettings,
     SweepReply,
+    Tuning,
     Want,
 )
 from windlass.store.memory import MemoryStore
@@ -115,7 +118,14 @@ class Watch(NamedTuple):
     ids: list[str]
 
 
-Step = Insert | Beat | Exchange | Leave | Note | Alter | Advance | Wait | Sweep | Watch
+class Tune(NamedTuple):
+    gate: str
+    side: str
+    limits: Limits
+    closed_for: int
+
+
+Step = Insert | Beat | Exchange | Leave | Note | Alter | Advance | Wait | Sweep | Watch | Tune
 
 
 class Some(NamedTuple):
@@ -196,6 +206,52 @@ LIFE = [
     Weighed(2, Sweep, {"limit": [1_000, 1_000, 1, 2]}),
 ]
 
+UNIQUES = ["one", "two", "three"]
+_TERMS = [
+    None,
+    None,
+    None,
+    Terms(key="a"),
+    Terms(key="b", key_limit=1),
+    Terms(key="c", key_rate=Rate(1_000_000, 1)),
+    Terms(key="o", ordered=True),
+    *[Terms(key="s", seq=seq, gap=2_000) for seq in (1, 2, 3)],
+    Terms(breaker="b"),
+    Terms(units=2),
+    Terms(unique="one"),
+    Terms(unique="two", policy=Policy.REPLACE, key="o", ordered=True),
+    Terms(unique="two", policy=Policy.REPLACE),
+    Terms(unique="three", policy=Policy.DEBOUNCE, most=4_000, window=6_000),
+    Terms(max_ready=2),
+    Terms(max_ready=2, drop_oldest=True),
+]
+_LIMITS = [
+    Limits(),
+    Limits(),
+    Limits(limit=1),
+    Limits(limit=2, key_limit=1),
+    Limits(rate=Rate(1_000_000, 2)),
+    Limits(paused=True),
+    Limits(draining=True),
+    Limits(max_ready=3),
+    Limits(limit=0, rate=Rate(0, 0), key_limit=0, key_rate=Rate(0, 0), max_ready=0, paused=False, draining=False),
+]
+FLOW_LIFE = [
+    Weighed(4, Insert, {"jobs": Some(_JOB | {"terms": _TERMS}, 1, 4)}),
+    *LIFE[1:],
+    Weighed(
+        3,
+        Tune,
+        {
+            "gate": ["queue:q", "queue:r", "task:t", "task:u", "breaker:b"],
+            "side": ["tuned", "tuned", "declared"],
+            "limits": _LIMITS,
+            "closed_for": [-1, -1, -1, 0, 1_500],
+        },
+    ),
+]
+"""Lives with lanes, gates and unique keys."""
+
 
 def strategy(values: Any) -> st.SearchStrategy[Any]:
     """Hypothesis's way to choose."""
@@ -215,16 +271,18 @@ def chosen(values: Any, rng: random.Random) -> Any:
     return rng.choice(values)
 
 
-def long_life(seed: int, steps: int) -> list[Step]:
+def long_life(seed: int, steps: int, life: list[Weighed]) -> list[Step]:
     rng = random.Random(seed)
-    picked = rng.choices(LIFE, [one.weight for one in LIFE], k=steps)
+    picked = rng.choices(life, [one.weight for one in life], k=steps)
     return [one.kind(**chosen(one.fields, rng)) for one in picked]
 
 
-# Not one_of(), which throws out the repeated ones and with them the weights.
-STEPS = st.sampled_from([one for one in LIFE for _ in range(one.weight)]).flatmap(
-    lambda one: st.builds(one.kind, **{name: strategy(of) for name, of in one.fields.items()})
-)
+def steps_of(life: list[Weighed]) -> st.SearchStrategy[Step]:
+    # Not one_of(), which throws out the repeated ones and with them the weights.
+    return st.sampled_from([one for one in life for _ in range(one.weight)]).flatmap(
+        lambda one: st.builds(one.kind, **{name: strategy(of) for name, of in one.fields.items()})
+    )
+
 
 # ---- one engine's side ------------------------------------------------------------------------------------------
 
@@ -370,6 +428,35 @@ class Side:
         return {"events": dict(events), "news": news}
 
 
+class FlowSide(Side):
+    """One engine living with lanes and gates. When to ask again it may say sooner than it need be."""
+
+    async def insert(self, step: Insert) -> Any:
+        answers = await self.store.insert([new_job(**job) for job in step.jobs])
+        return [(str(answer.status), bool(answer.reason), answer.holder) for answer in answers]
+
+    async def beat(self, step: Beat) -> Any:
+        return msgspec.structs.replace(await super().beat(step), next_due=0, next_check=0, ready=False)
+
+    async def exchange(self, step: Exchange) -> Any:
+        return msgspec.structs.replace(await super().exchange(step), next_due=0)
+
+    async def sweep(self, step: Sweep) -> Any:
+        return msgspec.structs.replace(await super().sweep(step), next_check=0)
+
+    async def tune(self, step: Tune) -> Any:
+        closed_for = msgspec.UNSET if step.closed_for < 0 else step.closed_for
+        fields: dict[str, Any] = {step.side: step.limits}
+        [info] = await self.store.tune([Tuning(name=step.gate, closed_for=closed_for, **fields)])
+        return info.declared, info.tuned, info.closed_for, info.opens_in, info.held if info.limits.limit else 0
+
+    async def records(self) -> Any:
+        names = ["queue:q", "queue:r", "task:t", "task:u", "breaker:b"]
+        gates = [(info.held if info.limits.limit else 0, info.opens_in) for info in await self.store.gates(names)]
+        uniques = plain(await self.store.uniques(UNIQUES))
+        return await super().records() | {"gates": gates, "uniques": uniques}
+
+
 def plain(value: Any) -> Any:
     return msgspec.to_builtins(value, builtin_types=(bytes,))
 
@@ -412,10 +499,10 @@ def differences(memory: Any, other: Any, where: str) -> Iterator[str]:
         yield f"{where}: memory {memory!r}, the other {other!r}"
 
 
-async def live(steps: Iterable[Step], make: Make) -> None:
+async def live(steps: Iterable[Step], make: Make, side: type[Side]) -> None:
     mine, theirs = ManualClock(), ManualClock()
-    memory = Side(MemoryStore(f"memory://{uuid4()}", SETTINGS, clock=mine), mine)
-    other = Side(make(theirs), theirs)
+    memory = side(MemoryStore(f"memory://{uuid4()}", SETTINGS, clock=mine), mine)
+    other = side(make(theirs), theirs)
     try:
         await memory.open()
         await other.open()
@@ -449,9 +536,9 @@ def other(request: pytest.FixtureRequest) -> Callable[[], AbstractContextManager
     return lambda: nullcontext(lambda clock: RedisStore(f"{url}?prefix={fresh_prefix()}", SETTINGS, clock=clock))
 
 
-def run(steps: list[Step], other: Callable[[], AbstractContextManager[Make]]) -> None:
+def run(steps: list[Step], other: Callable[[], AbstractContextManager[Make]], side: type[Side] = Side) -> None:
     with other() as make:
-        asyncio.run(live(steps, make))
+        asyncio.run(live(steps, make, side))
 
 
 LIVES = int(os.environ.get("WINDLASS_LIVES", "12"))
@@ -459,16 +546,35 @@ SEARCH = LIVES > 12
 """With more lives than usual Hypothesis looks for new examples too; by default it tries the same ones every time."""
 
 
-@settings(
+CHOSEN = settings(
     max_examples=2_000 if SEARCH else 60, derandomize=not SEARCH, database=None, deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],  # it is the same for all examples
 )  # fmt: skip
+
+
+@CHOSEN
 @pytest.mark.timeout(400)  # Hypothesis gives itself five minutes to find the smallest example of a difference
-@given(st.lists(STEPS, min_size=8, max_size=40))
+@given(st.lists(steps_of(LIFE), min_size=8, max_size=40))
 def test_both_engines_live_the_same_life(other: Callable[[], AbstractContextManager[Make]], steps: list[Step]) -> None:
     run(steps, other)
 
 
 @pytest.mark.parametrize("seed", range(LIVES))
 def test_both_engines_live_the_same_long_life(other: Callable[[], AbstractContextManager[Make]], seed: int) -> None:
-    run(long_life(seed, 150), other)
+    run(long_life(seed, 150, LIFE), other)
+
+
+@CHOSEN
+@pytest.mark.timeout(400)
+@given(st.lists(steps_of(FLOW_LIFE), min_size=8, max_size=40))
+def test_both_engines_live_the_same_life_with_lanes_and_gates(
+    other: Callable[[], AbstractContextManager[Make]], steps: list[Step]
+) -> None:
+    run(steps, other, FlowSide)
+
+
+@pytest.mark.parametrize("seed", range(LIVES))
+def test_both_engines_live_the_same_long_life_with_lanes_and_gates(
+    other: Callable[[], AbstractContextManager[Make]], seed: int
+) -> None:
+    run(long_life(seed, 150, FLOW_LIFE), other, FlowSide)
