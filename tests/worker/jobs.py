@@ -171,6 +171,16 @@ async def elsewhere(n: int) -> int:
     return n
 
 
+@app.task(batch=3, batch_wait="300ms")
+async def index_slowly(docs: list[int]) -> list[int]:
+    for job in current().batch:
+        ledger.write("start", job)
+    await asyncio.sleep(float(os.environ.get("E2E_PAUSE", "60")))
+    for job in current().batch:
+        ledger.write("end", job)
+    return docs
+
+
 def double(n: int) -> int:
     return 2 * n
 

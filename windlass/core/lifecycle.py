@@ -56,11 +56,15 @@ class Succeeded(msgspec.Struct):
 
 
 class Failed(msgspec.Struct):
-    """The attempt failed; ``retry_in`` is the delay of the next one, or None when it was the last."""
+    """The attempt failed; ``retry_in`` is the delay of the next one, or None when it was the last.
+
+    ``trips``: it is an error to the circuit breaker of its task.
+    """
 
     error: ErrorInfo
     retry_in: int | None = None
     reason: str = ""
+    trips: bool = False
 
 
 class Snoozed(msgspec.Struct):

@@ -51,7 +51,7 @@ def arguments(run: Run) -> Ready:
     if task is None:
         return run.app.handlers[claim.queue], (claim.task, for_handler(claim)), {}
     if run.each:
-        return in_turn(run.current, task, claim), (), {}
+        return run.many(task)
     payload = claim.payload
     if claim.version != task.version:
         payload = upcast(task, claim.version, payload)

@@ -20,8 +20,10 @@ from windlass.core.lifecycle import Adopting, HandedBack, Outcome, Transition, d
 from windlass.errors import Cancel, SoftTimeout
 from windlass.failpoints import failpoint
 from windlass.worker import runner
+from windlass.worker.batches import BATCH, Batch, Batches
 from windlass.worker.children import Children
 from windlass.worker.graphs import Graphs
+from windlass.worker.guards import Guards
 from windlass.worker.notes import NoteBuffer
 from windlass.worker.runner import LOST, SHUT_DOWN, TIMED_OUT, Run, SoftTask, run_elsewhere, run_on_loop, soften
 from windlass.worker.threads import Threads
@@ -57,19 +59,28 @@ class Executor:
         self.completed = 0
         self._start_is_due = False
         self._context = contextvars.copy_context()
+        self._batches = Batches(app, notes, self.state, self.timers)
+        guards = Guards(app)
+        self._guards, self._asked = (guards or None), guards.asked
 
     def room(self, leaving: int, ahead: int) -> int:
         """How many more claims to take once ``leaving`` are settled; none while process jobs queue up for children."""
-        return 0 if self._children.behind else self.concurrency + ahead + leaving - self.stuck - len(self.held)
+        if self._children.behind:
+            return 0
+        return self.concurrency + ahead + leaving + self._batches.extra - self.stuck - len(self.held)
 
     # -- claims in, outcomes out
 
     def take(self, claims: Sequence[Claim]) -> None:
         """Start claims, as many as there are slots; the rest waits its turn."""
+        batched = self._batches.tasks
         for claim in claims:
             run = Run(self._app, claim, self._notes, self.state)
             self.held[claim.id] = run
-            self.waiting.append(run)
+            if batched and claim.task in batched:
+                self._take_for_batch(run)
+            else:
+                self.waiting.append(run)
         self._start_waiting()
         if self.waiting:
             self._look_again(self.started)
@@ -101,21 +112,59 @@ class Executor:
         self.active += 1
         self.started += 1
         claim = run.claim
-        if claim.awaits or (claim.source and claim.given is None):
+        if claim.awaits or (claim.source and claim.given is None) or (self._asked and self._must_ask(run)):
             # Until its values are there the job is one on the loop, wherever it will run: to be stopped like those.
             place, run.place = run.place, "loop"
-            run.handle = self._loop.create_task(self._fetch(run, place))
+            run.handle = self._loop.create_task(self._prepare(run, place))
         else:
             self._launch(run)
 
-    async def _fetch(self, run: Run, place: str) -> None:
+    def _must_ask(self, run: Run) -> bool:
+        return run.claim.task in self._asked and not isinstance(run, Batch)  # its members have asked
+
+    async def _prepare(self, run: Run, place: str) -> None:
+        """What a job needs before its code starts: the values of its workflow, and its breaker's leave."""
         try:
-            await self._graphs.fetch(run.claim)
+            refused = await self._guards.admit(run) if self._guards and self._must_ask(run) else None
+            if refused is None:
+                await self._graphs.fetch(run.claim)
         except BaseException as error:
             self._done(run, runner.judge(run, error))
             return
         run.place, run.handle = place, None
-        self._launch(run)
+        if refused is not None:
+            self._done(run, refused)
+        elif place == BATCH:
+            self.active -= 1  # the batch is what takes a slot
+            self._join(run)
+        else:
+            self._launch(run)
+
+    # -- batches
+
+    def _take_for_batch(self, run: Run) -> None:
+        claim, run.place = run.claim, BATCH
+        if claim.awaits or (claim.source and claim.given is None) or self._must_ask(run):
+            self.waiting.append(run)
+        else:
+            self._join(run)
+
+    def _join(self, run: Run) -> None:
+        if self._batches.closed:
+            self._settle(run, HandedBack())
+        else:
+            self._batches.join(run, self._batch_is_ready)
+
+    def _batch_is_ready(self, batch: Batch) -> None:
+        self.waiting.append(batch)
+        self._start_soon()
+        self._look_again(self.started)
+
+    def _settle_batch(self, batch: Batch, outcome: Outcome) -> None:
+        for run in batch.members:
+            if not run.settled:
+                self._settle(run, batch.outcome_of(run, outcome))
+        self._batches.over(batch)
 
     def _launch(self, run: Run) -> None:
         if run.place != "process":
@@ -157,14 +206,19 @@ class Executor:
             self.stuck -= 1
         else:
             self._settle(run, outcome)
-        if self.waiting and not self._start_is_due:
-            # Once for all that end in this turn of the loop, and not in the context of the job that just ended.
+        if self.waiting:
+            self._start_soon()
+
+    def _start_soon(self) -> None:
+        """Once for all that end in this turn of the loop, and not in the context of the job that just ended."""
+        if not self._start_is_due:
             self._start_is_due = True
             self._loop.call_soon(self._start_waiting, context=self._context)
 
     def _settle(self, run: Run, outcome: Outcome) -> None:
         run.settled = True
         if run.stop == LOST or self.held.get(run.claim.id) is not run:
+            self._dismiss(run, outcome)
             return
         if type(outcome) is Adopting:
             task = self._loop.create_task(self._stage(run, outcome))
@@ -172,10 +226,19 @@ class Executor:
             task.add_done_callback(self._staging.discard)
             return
         self.completed += 1
+        if self._guards is not None:
+            self._guards.left(run, outcome)
         rules = run.rules
         self.finished.append(decide(run.claim, outcome, rules.keep_done, rules.keep_failed))
         if len(self.finished) == 1:
             self._wake()
+
+    def _dismiss(self, run: Run, outcome: Outcome) -> None:
+        """Nothing is written about it: it is a batch, whose members are what is settled, or no longer ours."""
+        if isinstance(run, Batch):
+            self._settle_batch(run, outcome)
+        elif self._guards is not None:
+            self._guards.left(run, HandedBack())
 
     async def _stage(self, run: Run, outcome: Adopting) -> None:
         """The task's code has ended and its slot is free: like a settle, this is for the store to answer."""
@@ -197,7 +260,7 @@ class Executor:
             # A thread cannot be killed: the job is over, its slot stays taken until the thread ends.
             self.stuck += 1
             exc = runner.timed_out(run)
-            self._settle(run, runner.judge(run, exc))
+            self._settle(run, run.judge(exc))
             self._threads.inject(run, SoftTimeout)
             log.warning("job %s (%s) timed out in a thread, which goes on", run.claim.id, run.claim.task)
         elif run.place == "process":
@@ -223,11 +286,27 @@ class Executor:
         if run in self.waiting:
             self.waiting.remove(run)
             self._settle(run, HandedBack())
-        elif run.place == "loop" and run.handle is not None:
+        elif run.place == BATCH:
+            self._cancel_member(run)
+        else:
+            self._ask_to_stop(run)
+
+    def _ask_to_stop(self, run: Run) -> None:
+        if run.place == "loop" and run.handle is not None:
             run.handle.cancel()
         else:
             self._children.cancel(run)
             self.timers.after(run.rules.cancel_grace / 1000, lambda: self._force(run), lambda: not run.settled)
+
+    def _cancel_member(self, run: Run) -> None:
+        """Others of its batch are not stopped for it; a batch that nobody wants any more is."""
+        batch = self._batches.leave(run, self.waiting)
+        if batch is not None:
+            batch.current.ask_to_stop()
+            batch.stop = batch.stop or runner.CANCELLED
+            self._ask_to_stop(batch)
+        elif self._batches.unit(run) is run:
+            self._settle(run, HandedBack())
 
     def _force(self, run: Run) -> None:
         if run.place == "process":
@@ -255,6 +334,10 @@ class Executor:
         self.finished.clear()
         self._stop_staging()
 
+    def stop_gathering(self) -> None:
+        """No batch waits for more: those that did are to be handed back with all else that waits."""
+        self.waiting.extend(self._batches.close())
+
     def hand_back_waiting(self) -> None:
         """Claims not yet started go back at no cost."""
         while self.waiting:
@@ -262,7 +345,7 @@ class Executor:
 
     def hand_back_running(self) -> None:
         """At the end of the grace: everything goes back at once, no attempt lost."""
-        for run in [run for run in self.held.values() if not run.settled]:
+        for run in dict.fromkeys(self._batches.unit(run) for run in self.held.values() if not run.settled):
             self._stop(run, SHUT_DOWN)
             if run.place == "thread":
                 self.stuck += 1
@@ -272,6 +355,10 @@ class Executor:
         run.stop = why
         if run in self.waiting:
             self.waiting.remove(run)
+        elif run.place == BATCH:
+            batch = self._batches.leave(run, self.waiting)
+            if batch is not None:
+                self._stop(batch, why)
         elif run.place == "process":
             self._children.kill(run, why)
         elif run.place == "thread":

@@ -22,7 +22,7 @@ from windlass.core.lifecycle import Adopting, Failed, HandedBack, Outcome, Snooz
 from windlass.core.options import Resolved, unpack_call
 from windlass.errors import Cancel, JobFailed, PayloadError, Snooze, SoftTimeout, TaskTimeout, UnknownTask
 from windlass.middleware import around_run
-from windlass.worker.arguments import arguments
+from windlass.worker.arguments import Ready, arguments, in_turn
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -70,6 +70,14 @@ class Run:
         except Exception as error:
             self.fault = f"the options of the call cannot be read: {error!r}"
 
+    def many(self, task: Task[Any, Any]) -> Ready:
+        """One job that makes many calls."""
+        return in_turn(self.current, task, self.claim), (), {}
+
+    def judge(self, exc: BaseException) -> Outcome:
+        """What an exception out of the run means."""
+        return judge(self, exc)
+
 
 _CALL_TYPES = {"result": bool, "on_crash": str, "each": str}
 
@@ -116,7 +124,14 @@ def judge(run: Run, exc: BaseException) -> Outcome:
         # A predicate or a backoff function that raises must not lose the job, nor hide the task's own error.
         wrong.__context__ = exc
         return Failed(describe(wrong), None, "the retry policy raised")
-    return Failed(describe(exc), delay, reason)
+    return Failed(describe(exc), delay, reason, trips(run, exc))
+
+
+def trips(run: Run, exc: BaseException) -> bool:
+    """Whether the breaker of the task, if it has one, takes this for an error."""
+    task = run.app.tasks.get(run.claim.task)
+    breaker: str = task.layer.get("breaker", "") if task else ""
+    return bool(breaker) and run.app.breaker(breaker).counts(exc)
 
 
 def timed_out(run: Run) -> TaskTimeout:
@@ -143,7 +158,7 @@ async def run_on_loop(run: Run, done: Callable[[Run, Outcome], None]) -> None:
             result = await function(*args, **kwargs)
         outcome = succeeded(run, result)
     except BaseException as error:
-        outcome = judge(run, error)
+        outcome = run.judge(error)
     done(run, outcome)
 
 
@@ -159,7 +174,7 @@ def run_blocking(run: Run, guard: AbstractContextManager[None]) -> Outcome:
             run.result = function(*args, **kwargs)
     except BaseException as error:
         run.error = error
-        return judge(run, error)
+        return run.judge(error)
     return succeeded(run, run.result)
 
 
@@ -181,7 +196,7 @@ async def run_elsewhere(
         outcome = succeeded(run, await around_run(run.layers, run.current, inner)())
     except BaseException as error:
         # The task's own error was judged where it was raised; any other is the middleware's.
-        outcome = ended[0][1] if ended and error is ended[0][0] else judge(run, error)
+        outcome = ended[0][1] if ended and error is ended[0][0] else run.judge(error)
     done(run, outcome)
 
 

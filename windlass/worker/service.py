@@ -87,6 +87,7 @@ class Worker:
         """Finish what runs within the grace, hand the rest back at once, and sign off."""
         log.info("worker %s is stopping, %d jobs running", self.id, self.executor.active)
         self.pump.stopping = True
+        self.executor.stop_gathering()
         self.executor.hand_back_waiting()
         self.pump.nudge()
         await self._settle_for(self.plan.grace if grace is None else grace)

@@ -13,7 +13,7 @@ from queue import SimpleQueue
 
 from windlass.core.lifecycle import Outcome
 from windlass.errors import Cancel, SoftTimeout
-from windlass.worker.runner import Run, judge, run_blocking
+from windlass.worker.runner import Run, run_blocking
 
 Done = Callable[[Run, Outcome], None]
 
@@ -63,7 +63,7 @@ class Threads:
                 self._take_back(run)
                 return outcome
             except (SoftTimeout, Cancel) as late:
-                outcome = outcome or judge(run, late)
+                outcome = outcome or run.judge(late)
 
     @contextmanager
     def _interruptible(self, run: Run) -> Iterator[None]:
