@@ -10,13 +10,15 @@ from windlass.core.job import Finished
 from windlass.store.base import Action, Change, ChangeReply, Query
 from windlass.store.shared import ALLOWED, STATES
 from windlass.store.sqlite import membership
-from windlass.store.sqlite.codes import CANCELLED, FIRST_TERMINAL, READY, RUNNING, to_text
+from windlass.store.sqlite.codes import CANCELLED, FIRST_TERMINAL, READY, RUNNING, SCHEDULED, to_text
 from windlass.store.sqlite.expiry import SHIFT_READY
 from windlass.store.sqlite.find import find
+from windlass.store.sqlite.lanes import leave
 from windlass.store.sqlite.moves import shift
 from windlass.store.sqlite.nodes import AGAIN
 from windlass.store.sqlite.todos import work_off
 from windlass.store.sqlite.tx import Tx, ids_json
+from windlass.store.sqlite.uniques import take_again, wake_for_due
 
 IN = "(SELECT value FROM json_each(?))"
 
@@ -54,6 +56,10 @@ def change(tx: Tx, change: Change, ids: Sequence[str], query: Query | None, limi
             reply.skipped[id] = reason
         elif target is not None:
             targets[id] = target
+    if change.action is Action.RETRY and targets:
+        for id, reason in take_again(tx, [target.n for target in targets.values()]).items():
+            reply.skipped[id] = reason
+            del targets[id]
     if targets:
         ACTIONS[change.action](tx, change, list(targets.values()))
     reply.changed = [id for id in dict.fromkeys(ids) if id not in reply.skipped]
@@ -104,8 +110,8 @@ def retry(tx: Tx, change: Change, targets: list[Target]) -> None:
 
 
 def make_ready(tx: Tx, targets: list[Target]) -> None:
-    shift(tx, ([t.n, *SHIFT_READY, t.crashes, t.max_crashes] for t in targets))
-    for queue, count in Counter(target.queue for target in targets).items():
+    in_lanes = shift(tx, ([t.n, *SHIFT_READY, t.crashes, t.max_crashes] for t in targets))
+    for queue, count in (Counter(target.queue for target in targets) - in_lanes).items():
         tx.wake(queue, count)
 
 
@@ -114,7 +120,11 @@ def promote(tx: Tx, change: Change, targets: list[Target]) -> None:
 
 
 def move(tx: Tx, change: Change, targets: list[Target]) -> None:
-    tx.run("UPDATE jobs SET queue = ? WHERE n IN " + IN, (change.queue, numbers(targets)))
+    leave(tx, numbers(targets), deleted=False)
+    # A place in a strict lane is one in a queue; that of an ended job is among the ended.
+    tx.run(
+        "UPDATE jobs SET queue = ?, place = iif(state > 3, place, 0) WHERE n IN " + IN, (change.queue, numbers(targets))
+    )
     for target in targets:
         tx.count(target.queue, target.state, -1)
         tx.count(change.queue, target.state, 1)
@@ -126,6 +136,15 @@ def reprioritise(tx: Tx, change: Change, targets: list[Target]) -> None:
     shift(tx, ([t.n, *SHIFT_READY, t.crashes, t.max_crashes] for t in targets if t.state == READY))
 
 
+def reschedule(tx: Tx, change: Change, targets: list[Target]) -> None:
+    due = change.at or tx.now + change.delay
+    if due > tx.now:
+        wake_for_due(tx, due, targets[0].queue)
+        shift(tx, ([t.n, SCHEDULED, due, 0, None, None, None, t.crashes, t.max_crashes] for t in targets))
+    else:
+        make_ready(tx, [target for target in targets if target.state != READY])
+
+
 def edit(tx: Tx, change: Change, targets: list[Target]) -> None:
     tx.run("UPDATE jobs SET payload = ? WHERE n IN " + IN, (to_text(change.payload), numbers(targets)))
 
@@ -135,6 +154,7 @@ def delete(tx: Tx, change: Change, targets: list[Target]) -> None:
     for id, name in tx.all("SELECT j.id, w.name FROM watches AS w JOIN jobs AS j ON j.n = w.job WHERE w.job IN " + IN,
                            (waited_for,)):  # fmt: skip
         tx.tell(name, Finished(id, None, reason="deleted"))
+    leave(tx, numbers(targets))
     tx.run(
         "INSERT INTO erased SELECT n, queue, state, bucket, logged, node FROM jobs WHERE n IN " + IN,
         (numbers(targets),),
@@ -149,6 +169,7 @@ ACTIONS: dict[Action, Callable[[Tx, Change, list[Target]], None]] = {
     Action.PROMOTE: promote,
     Action.MOVE: move,
     Action.REPRIORITISE: reprioritise,
+    Action.RESCHEDULE: reschedule,
     Action.EDIT: edit,
     Action.DELETE: delete,
 }

@@ -10,67 +10,20 @@ import msgspec
 from windlass.core import lifecycle
 from windlass.core.job import Claim
 from windlass.store.base import MAX_BATCH, Want
-from windlass.store.sqlite.asides import groups
-from windlass.store.sqlite.codes import CANCELLED, FAILED, READY, RUNNING, maybe_bytes, to_bytes
+from windlass.store.sqlite.asides import Group, groups
+from windlass.store.sqlite.candidates import FIRST_SOLO, FROM_ASIDE, FROM_READY, GRANTED, Candidate, candidates
+from windlass.store.sqlite.codes import CANCELLED, FAILED, READY, RUNNING
 from windlass.store.sqlite.expiry import expired_row
+from windlass.store.sqlite.lanes import put_into, refresh
 from windlass.store.sqlite.lookups import Bequest, bequests
 from windlass.store.sqlite.moves import shift
-from windlass.store.sqlite.tx import Skills, Tx, ids_json
-
-
-class Candidate(msgspec.Struct, array_like=True):
-    """A ready job as a claim sees it; the order of the fields is the order of CANDIDATE."""
-
-    n: int
-    place: int
-    expires_at: int
-    expire_to: int
-    max_crashes: int
-    id: str
-    task: str
-    version: int
-    queue: str
-    priority: int
-    payload: str
-    meta: str
-    run: int
-    epoch: int
-    seq: int
-    attempt: int
-    crashes: int
-    snoozes: int
-    enqueued_at: int
-    error: str | None
-    node: int
-
-    def claim(self, epoch: int, seq: int) -> Claim:
-        return Claim(
-            self.id, self.task, self.version, self.queue, self.priority, to_bytes(self.payload), to_bytes(self.meta),
-            self.run, epoch, seq, self.attempt, self.crashes, self.snoozes, self.enqueued_at, maybe_bytes(self.error),
-        )  # fmt: skip
-
-
-CANDIDATE = (
-    "json_array(n, place, expires_at, expire_to, max_crashes, id, task, version, queue, priority, payload, meta, run, "
-    "epoch, seq, attempt, crashes, snoozes, enqueued_at, error, node)"
-)
-# One row for all of them: fetching row by row would hand Python's lock back and forth for each job.
-FROM_READY = (
-    f"SELECT json_group_array({CANDIDATE}) FROM (SELECT * FROM jobs WHERE state = 2 AND queue = ?1 AND hold = 0 "
-    "ORDER BY place LIMIT ?2)"
-)
-FROM_ASIDE = (
-    f"SELECT json_group_array({CANDIDATE}) FROM (SELECT * FROM jobs WHERE state = 2 AND hold = 1 AND queue = ?1 "
-    "AND task = ?3 AND version = ?4 ORDER BY place LIMIT ?2)"
-)
-FIRST_SOLO = f"SELECT {CANDIDATE} FROM jobs WHERE state = 2 AND queue = ? AND hold = 2 ORDER BY place LIMIT 1"
-_candidates = msgspec.json.Decoder(list[Candidate]).decode
+from windlass.store.sqlite.turns import Gating, Turns, lane_name, terms_of
+from windlass.store.sqlite.tx import Skills, Tx, Values, ids_json
 
 
 def granted_before(tx: Tx, worker: int, seq: int) -> list[Claim]:
     """What an exchange was granted and is still running, for a worker that did not hear the answer."""
-    sql = f"SELECT json_group_array({CANDIDATE}) FROM (SELECT * FROM jobs WHERE state = 3 AND worker = ? AND seq = ?)"
-    found = sorted(_candidates(tx.value(sql, (worker, seq))), key=lambda job: job.place)
+    found = sorted(candidates(tx.value(GRANTED, (worker, seq))), key=lambda job: job.place)
     graphs = brought(tx, found)
     claims = [job.claim(job.epoch, job.seq) for job in found]
     return [graphs[job.node].give(one) if job.node in graphs else one for job, one in zip(found, claims, strict=True)]
@@ -93,7 +46,12 @@ class Claiming:
         self.graphs: dict[int, Bequest] = {}
         self.reserved = 0
         self.turned_away = 0
-        self.more = False
+        self.more = self.come_again = False
+        self.now = want.now
+        """How many more jobs from lanes could start at once; -1 for all."""
+        self.gating = Gating(self)
+        self.opened: Counter[str] = Counter()
+        """By queue, how many jobs of lanes that opened meanwhile may start."""
 
     def claim(self, held_back: bool) -> bool:
         """Grant what there is. True when the worker must drain for a job that runs alone.
@@ -108,6 +66,7 @@ class Claiming:
             take = min(cap, self.total - len(self.granted))
             if take > 0:
                 self._queue(queue, take, held_back)
+        self.gating.write()
         return False
 
     def _solo(self) -> bool | None:
@@ -119,23 +78,38 @@ class Claiming:
         queues = [queue for queue, cap in self.queues if cap > 0] if self.total > 0 else self.skills.queues
         for queue in queues:
             job = self._first_solo(queue)
-            if job is None or not self.skills.takes(queue, job.task, job.version) or self._is_over(job):
+            if job is None or not self.skills.takes(queue, job.task, job.version) or self.is_over(job):
+                continue
+            if not self._may_start(job):
                 continue
             if not busy or not self._reserved_elsewhere(job.n):
                 self.reserved = job.n
                 if not busy and self.total > 0:
-                    self._grant(job)
+                    self.gating.charge(job, terms_of(job))
+                    self.grant(job)
+                    self.gating.write()
                     self.reserved = 0
                 return True if busy else False if self.total > 0 else None
         return None
+
+    def _may_start(self, job: Candidate) -> bool:
+        """Whether the gates of a job that runs alone are open; otherwise it goes back into its lane, which waits."""
+        terms = terms_of(job)
+        if self.gating.is_shut(job.queue, 1 if terms is None else terms.units):
+            return False
+        if self.gating.closed(job, terms) is None:
+            return True
+        put_into(self.tx, [(job.n, job.queue, lane_name(job, gated=True))])
+        self.opened += refresh(self.tx)
+        return False
 
     def _first_solo(self, queue: str) -> Candidate | None:
         while head := self.tx.value(FIRST_SOLO, (queue,)):
             job = msgspec.json.decode(head, type=Candidate)
             self.graphs.update(brought(self.tx, [job]))
-            if not self._stopped(job):
+            if not self.is_stopped(job):
                 return job
-            self._turn_away(queue, [job])
+            self.turn_away(queue, [job])
         return None
 
     def _reserved_elsewhere(self, n: int) -> bool:
@@ -147,37 +121,56 @@ class Claiming:
         if self.taken:  # the same queue may be wanted twice
             self.write()
         aside = [group for group in groups(self.tx, queue) if self.skills.takes(*group)] if held_back else []
+        if self.tx.lanes or self.tx.gates:
+            Turns(self, queue, aside).take(take)
+            return
         while take > 0:
-            found = _candidates(self.tx.value(FROM_READY, (queue, take)))
-            for _, task, version in aside:
-                found += _candidates(self.tx.value(FROM_ASIDE, (queue, take, task, version)))
-            if aside:
-                found.sort(key=lambda job: job.place)
-            self.graphs.update(brought(self.tx, found[:take]))
+            found = self.read_plain(queue, take, aside)
+            self.read_graphs(found)
             before = len(self.granted)
-            unfit = [job for job in found[:take] if not self._offer(job)]
+            unfit = [job for job in found if not self._offer(job)]
             take -= len(self.granted) - before
             if not unfit:
                 return
             self.write()
-            self._turn_away(queue, unfit)
+            self.turn_away(queue, unfit)
             if self.more:
                 return
 
-    def _is_over(self, job: Candidate) -> bool:
+    def read_plain(self, queue: str, most: int, aside: list[Group]) -> list[Candidate]:
+        """The first jobs in ready order, and of those that were set aside and that this worker declares."""
+        found = self.read(FROM_READY, (queue, most))
+        for _, task, version in aside:
+            found += self.read(FROM_ASIDE, (queue, most, task, version))
+        if aside:
+            found.sort(key=lambda job: job.place)
+        return found[:most]
+
+    def read(self, sql: str, values: Values) -> list[Candidate]:
+        return candidates(self.tx.value(sql, values))
+
+    def read_graphs(self, jobs: list[Candidate]) -> None:
+        """What graphs bring to these jobs, and whether they let them start."""
+        self.graphs.update(brought(self.tx, jobs))
+
+    def is_over(self, job: Candidate) -> bool:
         return 0 < job.expires_at <= self.tx.now
 
-    def _stopped(self, job: Candidate) -> bool:
+    def is_stopped(self, job: Candidate) -> bool:
         """Whether its graph lets nothing start any more."""
         return job.node in self.graphs and bool(self.graphs[job.node].stopping)
 
+    def fits(self, job: Candidate) -> bool:
+        """Whether nothing but gates could keep this worker from running it."""
+        return not (self.is_over(job) or self.is_stopped(job)) and self.skills.takes(job.queue, job.task, job.version)
+
     def _offer(self, job: Candidate) -> bool:
-        if self._is_over(job) or self._stopped(job) or not self.skills.takes(job.queue, job.task, job.version):
+        if not self.fits(job):
             return False
-        self._grant(job)
+        self.grant(job)
         return True
 
-    def _grant(self, job: Candidate) -> None:
+    def grant(self, job: Candidate) -> None:
         claim = job.claim(job.epoch + 1, self.seq)
         self.granted.append(self.graphs[job.node].give(claim) if job.node in self.graphs else claim)
         self.taken.append(job.n)
@@ -195,19 +188,19 @@ class Claiming:
         taken, self.taken = ids_json(self.taken), []
         return taken
 
-    def _turn_away(self, queue: str, unfit: list[Candidate]) -> None:
+    def turn_away(self, queue: str, unfit: list[Candidate]) -> None:
         """What has expired, or belongs to a stopped graph, ends; what this worker does not declare is set aside for one
         that does."""
         tx = self.tx
-        stopped = [job for job in unfit if self._stopped(job)]
+        stopped = [job for job in unfit if self.is_stopped(job)]
         self._cancel(stopped)
-        unfit = [job for job in unfit if not self._stopped(job)]
-        over = [job for job in unfit if self._is_over(job)]
+        unfit = [job for job in unfit if not self.is_stopped(job)]
+        over = [job for job in unfit if self.is_over(job)]
         for job in over:
             kind = "failed" if job.expire_to == FAILED else "cancelled"
             tx.record(kind, "", [[job.id, job.task, job.queue, {"reason": lifecycle.EXPIRED}]])
         shift(tx, (expired_row(job.n, job.expire_to, job.crashes, job.max_crashes) for job in over))
-        strange = [job for job in unfit if not self._is_over(job)]
+        strange = [job for job in unfit if not self.is_over(job)]
         tx.run(
             "UPDATE jobs SET hold = 1, aside_at = ? WHERE n IN (SELECT value FROM json_each(?))",
             (tx.now, ids_json(job.n for job in strange)),

@@ -8,11 +8,18 @@ from __future__ import annotations
 WAITING, SCHEDULED, READY, RUNNING, SUCCEEDED, FAILED, CANCELLED, SKIPPED = range(8)
 FIRST_TERMINAL = SUCCEEDED
 
-ASIDE, SOLO = 1, 2
-"""Why a ready job is out of the ready order: no claiming worker declared it, or it must run alone. 0: it is not."""
+ASIDE, SOLO, LANE = 1, 2, 3
+"""Why a ready job is out of the ready order: no claiming worker declared it, it must run alone, or it is in a lane.
+0: it is not."""
 
 BAND = 1 << 56
 """Ranks are ``(9 - priority) * BAND + counter``, so that one integer orders a queue."""
+
+MIDDLE = 4
+"""The band of priority 5, in which all jobs of strict lanes are, and those that age."""
+
+AGED = 1 << 48
+"""Ranks of jobs that age are instants beyond this: they come behind all others of their band."""
 
 
 RAW = "\x01"

@@ -13,7 +13,7 @@ import apsw
 
 from windlass.errors import StoreError, StoreUnavailable, WindlassError
 
-SCHEMA = 2
+SCHEMA = 3
 """The version of schema.sql. A file with a higher one was written by a newer Windlass."""
 
 CACHE_KIB = 32_768
@@ -123,7 +123,7 @@ def _check_schema(db: apsw.Connection, clock: Callable[[], int]) -> None:
         if tables:
             raise StoreError(f"{db.filename} is a database of something else (tables {', '.join(sorted(tables)[:5])})")
         db.execute(read_sql("schema.sql"))
-        db.execute("INSERT INTO windlass VALUES (1, ?, ?, 0, 0)", (SCHEMA, clock()))
+        db.execute("INSERT INTO windlass VALUES (1, ?, ?, 0, 0, 0)", (SCHEMA, clock()))
         return
     version = db.execute("SELECT schema FROM windlass").get
     if version > SCHEMA:

@@ -6,6 +6,7 @@ once.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ from windlass.errors import StoreError
 from windlass.store.base import MAX_BATCH, ExchangeReply, Want
 from windlass.store.sqlite.claim import Claiming, granted_before
 from windlass.store.sqlite.expiry import promote
+from windlass.store.sqlite.lanes import follow, next_opening
 from windlass.store.sqlite.settle import settle
 from windlass.store.sqlite.todos import work, work_off
 from windlass.store.sqlite.tx import Skills, Tx, decode, ids_json
@@ -43,7 +45,7 @@ class View(NamedTuple):
 VIEW = """
 SELECT (SELECT min(due_at) FROM jobs WHERE state = 1),
     EXISTS (SELECT 1 FROM jobs WHERE state = 3 AND worker = ?1 AND cancel IN (0, 1) AND hold = 2),
-    EXISTS (SELECT 1 FROM json_each(?2) AS q CROSS JOIN jobs ON state = 2 AND queue = q.value AND hold > 0),
+    EXISTS (SELECT 1 FROM json_each(?2) AS q CROSS JOIN jobs ON state = 2 AND queue = q.value AND hold IN (1, 2)),
     (SELECT json_group_array(id) FROM jobs WHERE state = 3 AND worker = ?1 AND cancel = 1)
 """
 
@@ -58,7 +60,12 @@ def look(tx: Tx, worker: int, skills: Skills) -> View:
 
 
 def next_due(tx: Tx, view: View) -> int:
-    return -1 if view.due is None else max(0, view.due - tx.now)
+    """How long until time makes a job ready, or opens what keeps one."""
+    due = view.due
+    if tx.lanes or tx.gates:
+        opens = next_opening(tx)
+        due = opens if due is None or (opens is not None and opens < due) else due
+    return -1 if due is None else max(0, due - tx.now)
 
 
 def exchange(tx: Tx, worker: str, seq: int, moves: Sequence[Transition], want: Want) -> ExchangeReply:
@@ -71,13 +78,16 @@ def exchange(tx: Tx, worker: str, seq: int, moves: Sequence[Transition], want: W
     if seq == row.seq:
         view = look(tx, row.n, skills)
         granted = granted_before(tx, row.n, seq)
-        return ExchangeReply(granted, decode(row.refused), decode(view.cancels), next_due(tx, view))
+        return ExchangeReply(
+            granted, decode(row.refused), decode(view.cancels), next_due(tx, view), schedules=tx.schedules
+        )
     refused = settle(tx, row.n, worker, moves) if moves else []
     promoted = work(tx)
     view = look(tx, row.n, skills)
     if view.due is not None and view.due <= tx.now:
-        promoted += promote(tx, MAX_BATCH)
+        promoted += promote(tx, MAX_BATCH).plain
         view = look(tx, row.n, skills)
+    opened = follow(tx) if is_gated(tx) else Counter()
     claiming = Claiming(tx, row.n, skills, seq, want)
     drain = bool(view.alone) or claiming.claim(bool(view.held))
     _write(tx, row, claiming, refused)
@@ -86,7 +96,29 @@ def exchange(tx: Tx, worker: str, seq: int, moves: Sequence[Transition], want: W
             tx.wake(queue, count, but=row.n)
     if tx.ended or tx.todos:
         _go_on(tx, row)
-    return ExchangeReply(claiming.granted, refused, decode(view.cancels), next_due(tx, view), drain=drain)
+    if is_gated(tx):
+        _wake_for_lanes(tx, row, opened + claiming.opened + follow(tx))
+    return ExchangeReply(
+        claiming.granted, refused, decode(view.cancels), next_due(tx, view), drain=drain, schedules=tx.schedules
+    )
+
+
+def is_gated(tx: Tx) -> bool:
+    """Whether lanes or gates may have something to say."""
+    return bool(tx.lanes or tx.gates or tx.touched or tx.over)
+
+
+CLAIMABLE = (
+    "SELECT (SELECT count(*) FROM (SELECT 1 FROM lanes WHERE queue = ?1 AND state = 0 LIMIT ?2)) "
+    "+ (SELECT count(*) FROM (SELECT 1 FROM jobs WHERE state = 2 AND queue = ?1 AND hold = 0 LIMIT ?2))"
+)
+
+
+def _wake_for_lanes(tx: Tx, row: WorkerRow, opened: Counter[str]) -> None:
+    """Others are woken for what this worker did not take of what may start now."""
+    for queue, count in opened.items():
+        left = tx.value(CLAIMABLE, (queue, count)) if count > 0 else 0
+        tx.wake(queue, min(left, count), but=row.n)
 
 
 def _go_on(tx: Tx, row: WorkerRow) -> None:
@@ -100,12 +132,12 @@ def _go_on(tx: Tx, row: WorkerRow) -> None:
 
 def _write(tx: Tx, row: WorkerRow, claiming: Claiming, refused: list[str]) -> None:
     """The claims and the worker's row. A worker that got less than it wanted is idle from here on."""
-    idle = len(claiming.granted) < claiming.total and not claiming.more
+    idle = len(claiming.granted) < claiming.total and not (claiming.more or claiming.come_again)
     tx.run(
         "INSERT INTO exchanged VALUES (?, ?, ?, ?, ?, ?, ?)",
         (row.n, claiming.seq, tx.now, idle, claiming.reserved, ids_json(refused), claiming.take()),
     )
     tx.idle = tx.idle or idle
     tx.record("started", row.id, [[job.id, job.task, job.queue] for job in claiming.granted])
-    if claiming.more:
+    if claiming.more or claiming.come_again:
         tx.tell(row.id)

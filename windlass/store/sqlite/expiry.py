@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import Any, NamedTuple
 
 from windlass.core import lifecycle
 from windlass.store.sqlite.codes import CANCELLED, FAILED, READY
@@ -13,14 +13,21 @@ from windlass.store.sqlite.tx import Tx
 SHIFT_READY = (READY, 0, 0, None, None, None)
 
 
-def promote(tx: Tx, limit: int) -> Counter[str]:
-    """Due jobs become ready, in the order they were due; how many per queue."""
+class Promoted(NamedTuple):
+    """``plain``: by queue, those that went into no lane."""
+
+    plain: Counter[str]
+    total: int
+
+
+def promote(tx: Tx, limit: int) -> Promoted:
+    """Due jobs become ready, in the order they were due."""
     promoted: Counter[str] = Counter()
     sql = "SELECT n, queue, crashes, max_crashes FROM jobs WHERE state = 1 AND due_at <= ? ORDER BY due_at, n LIMIT ?"
     due = tx.all(sql, (tx.now, limit))
-    shift(tx, ([n, *SHIFT_READY, crashes, most] for n, _, crashes, most in due))
+    in_lanes = shift(tx, ([n, *SHIFT_READY, crashes, most] for n, _, crashes, most in due))
     promoted.update(queue for _, queue, _, _ in due)
-    return promoted
+    return Promoted(promoted - in_lanes, len(due))
 
 
 def expired_row(n: int, expire_to: int, crashes: int, max_crashes: int) -> list[Any]:

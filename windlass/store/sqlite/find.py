@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from windlass.core.job import State
+from windlass.core.limits import NO_LIMITS
+from windlass.core.terms import queue_gate
 from windlass.errors import StoreError
 from windlass.store.base import MAX_BATCH, Page, Query, QueueInfo
 from windlass.store.shared import CODE, STATES
@@ -123,13 +125,17 @@ def queues(tx: Tx) -> list[QueueInfo]:
             info.counts[str(STATES[state])] = jobs
         if jobs and state == READY:
             info.oldest_ready = tx.now - _oldest_ready(tx, queue)
+            info.lanes = (
+                tx.value("SELECT count(*) FROM lanes WHERE queue = ? AND head > 0", (queue,)) if tx.lanes else 0
+            )
+        info.limits = tx.book.limits(queue_gate(queue)) if tx.gates else NO_LIMITS
     return list(infos.values())
 
 
 def _oldest_ready(tx: Tx, queue: str) -> int:
-    """When the oldest of the first ones was accepted: in ready order, set aside, and waiting to run alone."""
+    """When the oldest of the first ones was accepted: in ready order, set aside, waiting to run alone, in lanes."""
     oldest: int = tx.value(
         "SELECT min((SELECT enqueued_at FROM jobs WHERE state = 2 AND queue = ?1 AND hold = h.value "
-        "ORDER BY place LIMIT 1)) FROM json_each('[0, 1, 2]') AS h", (queue,)
+        "ORDER BY place LIMIT 1)) FROM json_each('[0, 1, 2, 3]') AS h", (queue,)
     )  # fmt: skip
     return oldest

@@ -1,117 +1,46 @@
-"""Accepting jobs and reading them back."""
+"""Jobs as rows: how new ones are written, and records read back."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from windlass.core.event import Row as EventRow
-from windlass.core.job import DEFAULT_PRIORITY, Job, NewJob
+from windlass.core.job import DEFAULT_PRIORITY, Job
 from windlass.core.links import In, Links, Out, Shape
-from windlass.store.base import Accept, Answer
-from windlass.store.shared import CODE, STATES
-from windlass.store.sqlite.codes import BAND, READY, SCHEDULED, maybe_bytes, to_bytes, to_text
+from windlass.core.terms import Terms, is_strict, lane_of
+from windlass.store.shared import STATES
+from windlass.store.sqlite.codes import AGED, BAND, LANE, MIDDLE, READY, maybe_bytes, to_bytes
 from windlass.store.sqlite.tx import Tx, decode, encode, ids_json
-
-ACCEPTED = Answer(Accept.ACCEPTED)
-DUPLICATE = Answer(Accept.DUPLICATE)
 
 JOB_COLUMNS = (
     "jobs.n, jobs.id, task, version, queue, priority, state, payload, meta, run, epoch, attempt, crashes, snoozes, "
     "max_crashes, cancel, coalesce((SELECT workers.id FROM workers WHERE workers.n = jobs.worker), ''), reason, "
-    "fingerprint, enqueued_at, due_at, expires_at, started_at, finished_at, result, error, progress, node"
+    "fingerprint, enqueued_at, due_at, expires_at, started_at, finished_at, result, error, progress, terms, node"
 )
-# Jobs of graphs that were not accepted yet have their task and payload in a part.
-KNOWN = """
-SELECT json_group_array(json_array(v.id, coalesce(p.body ->> 1, ''), coalesce(p.body ->> 5, ''), v.state, g.state))
-FROM json_each(?) AS w CROSS JOIN nodes AS v ON v.id = w.value CROSS JOIN graphs AS g ON g.n = v.graph
-LEFT JOIN parts AS p ON p.n = v.n
-WHERE g.state > -2
-"""
+
+STATE, PLACE, DUE, NODE, HOLD, NUMBER, LANE_NAME, TERMS = 7, 8, 9, 16, 17, 18, 19, 20
+"""Places in a row of `accept`."""
 
 
-def insert(tx: Tx, jobs: Sequence[NewJob]) -> list[Answer]:
-    known = {id: said for id, *said in decode(tx.value(
-        "SELECT json_group_array(json_array(id, task, payload, state)) FROM jobs "
-        "WHERE id IN (SELECT value FROM json_each(?))", (ids_json(job.id for job in jobs),)
-    ))}  # fmt: skip
-    nodes = (
-        {id: said for id, *said in decode(tx.value(KNOWN, (ids_json(job.id for job in jobs),)))} if tx.graphs else {}
-    )
-    rank, rows, answers = tx.ranks, [], []
-    fresh: list[EventRow] = []
-    again: list[EventRow] = []
-    for job in jobs:
-        payload = to_text(job.payload)
-        if job.id in known:
-            answers.append(_known(job, payload, known[job.id], again))
-            continue
-        if job.id in nodes:
-            answers.append(_known_node(job, payload, nodes[job.id], again))
-            continue
-        rank += 1
-        row = _row(job, payload, rank, tx.now)
-        known[job.id] = [job.task, payload, row[7]]
-        rows.append(row)
-        fresh.append([job.id, job.task, job.queue])
-        answers.append(ACCEPTED)
-    if rows:
-        tx.ranks = rank
-        _wake_for_due(tx, rows)
-        tx.run("INSERT INTO accept VALUES (?, ?)", (tx.now, encode(rows).decode()))
-        _announce(tx, rows)
-    tx.record("enqueued", "", fresh)
-    tx.record("duplicate", "", again)
-    return answers
-
-
-def _row(job: NewJob, payload: str, rank: int, now: int) -> list[Any]:
-    due = max(job.at, now + job.delay if job.delay else 0)
-    scheduled = due > now
-    return [
-        job.id, job.task, job.version, job.queue, job.priority, payload, to_text(job.meta),
-        SCHEDULED if scheduled else READY, 0 if scheduled else (9 - job.priority) * BAND + rank,
-        due if scheduled else 0,
-        job.expires_at or (now + job.expires_in if job.expires_in else 0), CODE[job.expire_to], job.max_crashes,
-        job.crash_delay, job.keep_done or None, job.keep_failed or None,
-    ]  # fmt: skip
-
-
-def _known(job: NewJob, payload: str, said: list[Any], again: list[EventRow]) -> Answer:
-    task, stored, state = said
-    if (task, stored) == (job.task, payload):
-        again.append([job.id, job.task, job.queue])
-        return DUPLICATE
-    what = "another task" if task != job.task else "other arguments"
-    return Answer(Accept.CONFLICT, f"job {job.id!r} exists with {what} ({task}, {STATES[state]})")
-
-
-def _known_node(job: NewJob, payload: str, said: list[Any], again: list[EventRow]) -> Answer:
-    """The id is that of a node which is no job, or not yet."""
-    task, stored, state, graph = said
-    if graph < 0:
-        return Answer(Accept.CONFLICT, f"job {job.id!r} belongs to a workflow that is being submitted")
-    return _known(job, payload, [task, stored, state], again)
-
-
-def _announce(tx: Tx, rows: list[list[Any]]) -> None:
-    for (queue, state), count in Counter((row[3], row[7]) for row in rows).items():
-        tx.count(queue, state, count)
-        if state == READY:
-            tx.wake(queue, count)
-
-
-def _wake_for_due(tx: Tx, rows: list[list[Any]]) -> None:
-    """Idle workers sleep until the next due time: when that comes nearer, one must set its alarm anew."""
-    scheduled = [(row[9], row[3]) for row in rows if row[7] == SCHEDULED]
-    if scheduled:
-        due, queue = min(scheduled)
-        before = tx.value("SELECT min(due_at) FROM jobs WHERE state = 1")
-        if before is None or due < before:
-            tx.wake(queue, 1)
+def with_terms(tx: Tx, row: list[Any], terms: Terms | None, node: int = 0) -> str:
+    """A row of `accept` with all its columns; the lane it is in, empty for none."""
+    task, priority = row[1], row[4]
+    own = lane_of(terms, task, False)
+    lane = own or (f"t{task}" if tx.gates and task in tx.book.gated else "")
+    row += [node, 0, 0 if terms is None else terms.seq, own or None, None]
+    if terms is not None:
+        row[TERMS] = encode(terms).decode()
+    if row[STATE] != READY:
+        return ""
+    if is_strict(lane):
+        row[PLACE] = MIDDLE * BAND + row[PLACE] % BAND
+    elif terms is not None and terms.ageing:
+        row[PLACE] = MIDDLE * BAND + AGED + tx.now + (5 - priority) * terms.ageing
+    if lane:
+        row[HOLD] = LANE
+    return lane
 
 
 def get(tx: Tx, ids: Sequence[str]) -> list[Job | None]:
@@ -173,8 +102,9 @@ def unaccepted(tx: Tx, ids: Sequence[str]) -> list[Job]:
             result=maybe_bytes(result), error=maybe_bytes(error),
         )  # fmt: skip
         if body is not None:
-            _, record.task, record.version, record.queue, record.priority, payload, meta, *_ = decode(body)
+            _, record.task, record.version, record.queue, record.priority, payload, meta, *_, terms = decode(body)
             record.payload, record.meta = to_bytes(payload), to_bytes(meta)
+            record.terms = None if terms is None else decode(terms, type=Terms)
         put_in_place(record, *places[n])
         found.append(record)
     return found
@@ -185,7 +115,7 @@ def job(row: Sequence[Any]) -> Job:
     (
         _, id, task, version, queue, priority, state, payload, meta, run, epoch, attempt, crashes, snoozes, max_crashes,
         cancel, worker, reason, fingerprint, enqueued_at, due_at, expires_at, started_at, finished_at, result, error,
-        progress, _,
+        progress, terms, _,
     ) = row  # fmt: skip
     return Job(
         id=id, task=task, version=version, queue=queue, priority=priority, state=STATES[state],
@@ -194,4 +124,5 @@ def job(row: Sequence[Any]) -> Job:
         fingerprint=fingerprint,
         enqueued_at=enqueued_at, due_at=due_at, expires_at=expires_at, started_at=started_at, finished_at=finished_at,
         result=maybe_bytes(result), error=maybe_bytes(error), progress=maybe_bytes(progress),
+        terms=None if terms is None else decode(terms, type=Terms),
     )  # fmt: skip

@@ -2,36 +2,77 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 from windlass.core.job import Finished
+from windlass.core.terms import is_strict
 from windlass.store.base import INLINE_MAX
 from windlass.store.shared import STATES
-from windlass.store.sqlite.codes import SUCCEEDED, maybe_bytes
+from windlass.store.sqlite.codes import FIRST_TERMINAL, LANE, RUNNING, SUCCEEDED, maybe_bytes
 from windlass.store.sqlite.tx import Tx, Values, decode, encode
 
 
-def shift(tx: Tx, rows: Iterable[Values]) -> None:
-    """Move jobs that are known to be where they should be: see `shift` in steps.sql for a row."""
+def shift(tx: Tx, rows: Iterable[Values]) -> Counter[str]:
+    """Move jobs that are known to be where they should be: see `shift` in steps.sql for a row. By queue, how many of
+    them went into lanes, whose business it is to wake anybody."""
     rows = list(rows)
-    if rows and write(tx, rows):
+    if not rows:
+        return Counter()
+    in_graphs, in_lanes = write(tx, rows)
+    if in_graphs:
         tx.ended += decode(tx.value(ENDED))
+    return in_lanes
 
 
-def write(tx: Tx, rows: Sequence[Values], gathering: Container[str] = ()) -> bool:
+def write(tx: Tx, rows: Sequence[Values], gathering: Container[str] = ()) -> tuple[bool, Counter[str]]:
     """The same for at least one job, whatever that means for graphs: True if it means something.
 
     ``gathering``: ids of those that succeed with a value that is not their own, but a graph's.
     """
     tx.run(
-        "INSERT INTO shift VALUES (?, ?, ?, ?, ?)",
-        (tx.now, tx.take_ranks(len(rows)), tx.memo.done, tx.memo.failed, encode(rows).decode()),
+        "INSERT INTO shift VALUES (?, ?, ?, ?, ?, ?)",
+        (tx.now, tx.take_ranks(len(rows)), tx.memo.done, tx.memo.failed, tx.gated, encode(rows).decode()),
     )
-    watched, in_graphs = tx.one("SELECT max(watched = 1 AND goes > 3), max(iif(goes > 3, node, 0)) FROM moved")
+    watched, in_graphs, limited = tx.one(WRITTEN)
     if watched:
         tell_watchers(tx, gathering)
-    return bool(in_graphs)
+    return bool(in_graphs), note_lanes(tx) if limited else Counter()
+
+
+WRITTEN = (
+    "SELECT max(watched = 1 AND goes > 3), max(iif(goes > 3, node, 0)), "
+    "max(hold = 3 OR held = 3 OR terms IS NOT NULL) FROM moved"
+)
+IN_LANES = """
+SELECT json_group_array(json_array(job, queue, coalesce(lane, 't' || task), was, goes, hold, held, number,
+    iif(goes > 3, coalesce(terms ->> 10, ''), '')))
+FROM moved
+WHERE hold = 3 OR held = 3 OR (goes > 3 AND terms ->> 10 <> '')
+    OR (lane IS NOT NULL AND (substr(lane, 1, 1) IN ('o', 's')
+        OR EXISTS (SELECT 1 FROM lanes WHERE state = 1
+                   AND gate = 'key:' || moved.queue || ':' || substr(moved.lane, 2))))
+"""
+
+
+def note_lanes(tx: Tx) -> Counter[str]:
+    """Which lanes the jobs in `moved` joined or left, and whose unique keys are free: for `lanes.follow` to act on. By
+    queue, how many joined."""
+    joined: Counter[str] = Counter()
+    for job, queue, lane, was, goes, hold, held, number, unique in decode(tx.value(IN_LANES)):
+        if hold == LANE:
+            tx.touch(queue, lane).joined += 1
+            joined[queue] += 1
+        elif held == LANE or is_strict(lane):
+            touch = tx.touch(queue, lane)
+            if goes >= FIRST_TERMINAL:
+                touch.over = max(touch.over, number)
+        if was == RUNNING:
+            tx.left.add((queue, lane))
+        if unique:
+            tx.over.append((unique, job))
+    return joined
 
 
 ENDED = "SELECT json_group_array(json_array(node, was) ORDER BY i) FROM moved WHERE goes > 3 AND node > 0"

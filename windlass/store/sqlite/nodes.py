@@ -173,7 +173,7 @@ ERROR = (
     "UNION ALL SELECT error, '' FROM nodes WHERE id = ?1 AND shape > 0"
 )
 AGAIN = (
-    "UPDATE jobs SET run = run + 1, attempt = 0, crashes = 0, snoozes = 0, finished_at = 0, expires_at = 0, "
+    "UPDATE jobs SET run = run + 1, attempt = 0, crashes = 0, snoozes = 0, finished_at = 0, expires_at = 0, place = 0, "
     "bucket = 0, result = NULL, error = NULL, progress = NULL, reason = '', fingerprint = '' "
     "WHERE n IN (SELECT value FROM json_each(?))"
 )
@@ -435,7 +435,8 @@ class Web:
         if self._moves:
             rows, self._moves = list(self._moves.values()), {}
             self.wake_for_due()
-            write(tx, rows, self._gathering)
+            _, in_lanes = write(tx, rows, self._gathering)
+            self.released.subtract(in_lanes)
             self._gathering.clear()
         if self._expiring:
             sql = "UPDATE jobs SET expires_at = e.value ->> 1 FROM json_each(?) AS e WHERE jobs.n = e.value ->> 0"

@@ -8,11 +8,13 @@ from typing import Any
 import msgspec
 
 from windlass.core.job import NewJob
+from windlass.core.terms import Terms
 from windlass.store.shared import CODE
 from windlass.store.sqlite.codes import BAND, READY, SCHEDULED, WAITING, to_text
+from windlass.store.sqlite.jobs import with_terms
 from windlass.store.sqlite.nodes import Graph, Web
 from windlass.store.sqlite.spreading import decide
-from windlass.store.sqlite.tx import Tx, encode, ids_json
+from windlass.store.sqlite.tx import Tx, decode, encode, ids_json
 
 PART = (
     "json_array(v.n, v.open, v.broken, v.spare, v.delay, v.at, v.expires_in, v.shape, v.aftermath, v.watched, "
@@ -41,6 +43,7 @@ class Body(msgspec.Struct, array_like=True):
     crash_delay: int
     keep_done: str | None
     keep_failed: str | None
+    terms: str | None = None
 
 
 class Part(msgspec.Struct, array_like=True):
@@ -67,6 +70,7 @@ def body_of(job: NewJob) -> Body:
     return Body(
         job.id, job.task, job.version, job.queue, job.priority, to_text(job.payload), to_text(job.meta), job.expires_at,
         CODE[job.expire_to], job.max_crashes, job.crash_delay, job.keep_done or None, job.keep_failed or None,
+        None if job.terms is None else encode(job.terms).decode(),
     )  # fmt: skip
 
 
@@ -107,7 +111,7 @@ def open_parts(web: Web, graph: Graph, parts: Iterable[Part]) -> None:
             rows.append(_row(web, part, part.body, bool(free)))
     if rows:
         web.wake_for_due()
-        tx.run("INSERT INTO open VALUES (?, ?)", (tx.now, encode(rows).decode()))
+        tx.run("INSERT INTO accept VALUES (?, ?)", (tx.now, encode(rows).decode()))
         _move_watches(tx, [part.n for part in parts if part.watched and part.body])
     web.forget(part.n for part in parts)
     for node in web.numbered(due_now):
@@ -116,7 +120,7 @@ def open_parts(web: Web, graph: Graph, parts: Iterable[Part]) -> None:
 
 
 def _row(web: Web, part: Part, body: Body, free: bool) -> list[Any]:
-    """A job as `open` in steps.sql takes it."""
+    """A job as `accept` in steps.sql takes it."""
     tx, state, place, expires = web.tx, WAITING, 0, body.expires_at
     due = max(part.at, tx.now + part.delay if part.delay else 0) if free else 0
     if free:
@@ -127,13 +131,18 @@ def _row(web: Web, part: Part, body: Body, free: bool) -> list[Any]:
         else:
             state, due = READY, 0
             place = (9 - body.priority) * BAND + tx.take_ranks(1)
-            web.released[body.queue] += 1
     tx.count(body.queue, state, 1)
     web.event("enqueued", [body.id, body.task, body.queue])
-    return [
+    row = [
         body.id, body.task, body.version, body.queue, body.priority, body.payload, body.meta, state, place, due,
-        expires, body.expire_to, body.max_crashes, body.crash_delay, body.keep_done, body.keep_failed, part.n,
+        expires, body.expire_to, body.max_crashes, body.crash_delay, body.keep_done, body.keep_failed,
     ]  # fmt: skip
+    lane = with_terms(tx, row, None if body.terms is None else decode(body.terms, type=Terms), part.n)
+    if lane:
+        tx.touch(body.queue, lane).joined += 1
+    elif state == READY:
+        web.released[body.queue] += 1
+    return row
 
 
 def _move_watches(tx: Tx, watched: list[int]) -> None:

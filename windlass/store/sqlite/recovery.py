@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,14 +36,15 @@ def recover(tx: Tx, n: int, id: str, skills: Skills, jobs: list[int], crashed: b
     )  # fmt: skip
     decide = _after_crash if crashed else _handed_back
     shifts = [decide(tx, skills, id, row) for row in rows]
-    shift(tx, shifts)
+    in_lanes = shift(tx, shifts)
+    if tx.gates:
+        tx.book.recount()
     news: list[EventRow] = [[row[1], row[2], row[3]] for row in rows]
     tx.record("lost" if crashed else "released", id, news)
     for kind, code in (("failed", FAILED), ("cancelled", CANCELLED)):
         tx.record(kind, id, [[*news[i], {"reason": row[4]}] for i, row in enumerate(shifts) if row[1] == code])
-    for i, row in enumerate(shifts):
-        if row[1] == READY:
-            tx.wake(rows[i][3], 1, but=n)
+    for queue, count in (Counter(rows[i][3] for i, row in enumerate(shifts) if row[1] == READY) - in_lanes).items():
+        tx.wake(queue, count, but=n)
     return [row[1] for row in shifts]
 
 

@@ -3,20 +3,22 @@
 -- States and holds are small integers (windlass/store/sqlite/codes.py). Instants are milliseconds of the store's clock,
 -- 0 for "never". Most columns of most jobs are 0, 1 or NULL, which SQLite keeps in no space at all.
 
--- One row: the schema's version, the clock (last instant seen and its shift against the host's clock) and the counter
--- that ranks are made of. It is written by every transaction, so it is kept tiny and on a page of its own.
+-- One row: the schema's version, the clock (last instant seen and its shift against the host's clock), the counter that
+-- ranks, turns and versions are made of, and the number that changes with the schedules. It is written by every
+-- transaction, so it is kept tiny and on a page of its own.
 CREATE TABLE windlass (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     schema INTEGER NOT NULL,
     last INTEGER NOT NULL,
     shift INTEGER NOT NULL,
-    ranks INTEGER NOT NULL
+    ranks INTEGER NOT NULL,
+    schedules INTEGER NOT NULL DEFAULT 0
 );
 
 CREATE TABLE jobs (
     n INTEGER PRIMARY KEY,                      -- place in order of acceptance
     state INTEGER NOT NULL,
-    hold INTEGER NOT NULL DEFAULT 0,            -- 1: set aside, 2: runs alone (also while it runs)
+    hold INTEGER NOT NULL DEFAULT 0,            -- 1: set aside, 2: runs alone (also while it runs), 3: in a lane
     place INTEGER NOT NULL DEFAULT 0,           -- until it ends: place in ready order; then: place in finished order
     worker INTEGER NOT NULL DEFAULT 0,          -- workers.n while it runs
     seq INTEGER NOT NULL DEFAULT 0,
@@ -41,6 +43,7 @@ CREATE TABLE jobs (
     started_at INTEGER NOT NULL DEFAULT 0,
     finished_at INTEGER NOT NULL DEFAULT 0,
     aside_at INTEGER NOT NULL DEFAULT 0,
+    number INTEGER NOT NULL DEFAULT 0,          -- its number in a resequenced lane
     id TEXT NOT NULL,
     task TEXT NOT NULL,
     queue TEXT NOT NULL,
@@ -52,7 +55,9 @@ CREATE TABLE jobs (
     payload TEXT NOT NULL,
     meta TEXT NOT NULL,
     result TEXT,
-    error TEXT
+    error TEXT,
+    lane TEXT,                                  -- the lane its terms give it; NULL: none, or that of its task while gated
+    terms TEXT                                  -- core.terms.Terms; NULL: it has none
 );
 
 -- A job is in the id index and in at most two others: the one of its state, and its expiry where it has one.
@@ -62,6 +67,8 @@ CREATE INDEX jobs_aside ON jobs (queue, task, version, place) WHERE state = 2 AN
 CREATE INDEX jobs_due ON jobs (due_at) WHERE state = 1;
 CREATE INDEX jobs_expiry ON jobs (expires_at) WHERE expires_at > 0 AND state < 3;
 CREATE INDEX jobs_running ON jobs (worker, cancel, hold) WHERE state = 3;
+CREATE INDEX jobs_lane ON jobs (queue, coalesce(lane, 't' || task), number, place) WHERE state = 2 AND hold = 3;
+CREATE INDEX jobs_keyed ON jobs (queue, lane) WHERE state = 3 AND lane IS NOT NULL;
 CREATE INDEX jobs_finished ON jobs (bucket, place) WHERE bucket > 0;
 CREATE INDEX jobs_failed_task ON jobs (task, n) WHERE state = 5;
 CREATE INDEX jobs_failed_fingerprint ON jobs (fingerprint, n) WHERE state = 5;
@@ -72,6 +79,90 @@ CREATE TABLE counts (
     state INTEGER NOT NULL,
     jobs INTEGER NOT NULL,
     PRIMARY KEY (queue, state)
+) WITHOUT ROWID;
+
+-- Lanes that have ready jobs or that a job has, and what is to be remembered of empty ones (lanes.py).
+CREATE TABLE lanes (
+    n INTEGER PRIMARY KEY,
+    state INTEGER NOT NULL,                     -- 0: open, 1: waits at a gate, 2: a job has it, 3: waits for a number,
+                                                -- 4: empty
+    band INTEGER NOT NULL DEFAULT 0,            -- 9 - the priority of its head
+    turn INTEGER NOT NULL DEFAULT 0,
+    head INTEGER NOT NULL DEFAULT 0,            -- jobs.n of the first of its ready jobs
+    holder INTEGER NOT NULL DEFAULT 0,          -- jobs.n of the job that has it
+    units INTEGER NOT NULL DEFAULT 1,           -- what the head weighs, while it waits at a gate
+    opens INTEGER NOT NULL DEFAULT 0,           -- when time opens it, if it waits at a key's gate or for a number
+    expected INTEGER NOT NULL DEFAULT 1,
+    stood INTEGER NOT NULL DEFAULT 0,           -- jobs.n of the head that waits for a number, and since when
+    stood_at INTEGER NOT NULL DEFAULT 0,
+    until INTEGER NOT NULL DEFAULT 0,           -- empty: when it is forgotten
+    queue TEXT NOT NULL,
+    name TEXT NOT NULL,
+    gate TEXT                                   -- where it waits
+);
+CREATE UNIQUE INDEX lanes_name ON lanes (queue, name);
+CREATE INDEX lanes_open ON lanes (queue, band, turn) WHERE state = 0;
+CREATE INDEX lanes_waiting ON lanes (gate, turn) WHERE state = 1;
+CREATE INDEX lanes_void ON lanes (n) WHERE state = 0 AND head = 0;
+CREATE INDEX lanes_opens ON lanes (opens) WHERE opens > 0;
+CREATE INDEX lanes_empty ON lanes (until) WHERE until > 0;
+
+-- The turn the plain order of a queue last took among its lanes.
+CREATE TABLE turns (
+    queue TEXT PRIMARY KEY,
+    turn INTEGER NOT NULL
+) WITHOUT ROWID;
+
+-- Gates that have something to say (gates.py). What they hold is counted from the running jobs.
+CREATE TABLE gates (
+    name TEXT PRIMARY KEY,
+    version INTEGER NOT NULL,
+    closed_until INTEGER NOT NULL DEFAULT 0,
+    tat INTEGER NOT NULL DEFAULT 0,             -- of its rate, in microseconds
+    need INTEGER NOT NULL DEFAULT 1,            -- of a queue: what the job weighs that found it closed
+    opening INTEGER NOT NULL DEFAULT 0,         -- 1: it was tuned, and lanes that waited are still to be looked at
+    declared TEXT NOT NULL,                     -- core.limits.Limits
+    tuned TEXT NOT NULL,
+    note BLOB NOT NULL
+) WITHOUT ROWID;
+
+-- The rates of keys, as long as they have something to say.
+CREATE TABLE keys (
+    queue TEXT NOT NULL,
+    key TEXT NOT NULL,
+    tat INTEGER NOT NULL,
+    PRIMARY KEY (queue, key)
+) WITHOUT ROWID;
+CREATE INDEX keys_tat ON keys (tat);
+
+-- Who has a unique key. Its record may be gone while the window lasts.
+CREATE TABLE uniques (
+    key TEXT PRIMARY KEY,
+    job INTEGER NOT NULL,                       -- jobs.n of the holder; 0: it is over
+    successor INTEGER NOT NULL DEFAULT 0,       -- jobs.n
+    until INTEGER NOT NULL DEFAULT 0,           -- held at least so long
+    holder TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX uniques_window ON uniques (until) WHERE job = 0;
+
+CREATE TABLE cells (
+    name TEXT PRIMARY KEY,
+    version INTEGER NOT NULL,
+    until INTEGER NOT NULL,
+    value BLOB NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX cells_until ON cells (until);
+
+CREATE TABLE schedules (
+    name TEXT PRIMARY KEY,
+    version INTEGER NOT NULL,
+    next_slot INTEGER NOT NULL,
+    fired INTEGER NOT NULL DEFAULT 0,
+    last_slot INTEGER NOT NULL DEFAULT 0,
+    last_at INTEGER NOT NULL DEFAULT 0,
+    last_job TEXT NOT NULL DEFAULT '',
+    paused TEXT NOT NULL,
+    body BLOB NOT NULL
 ) WITHOUT ROWID;
 
 -- Retention (core/keep.py): a bucket's limits, read off its name, and how many jobs are filed in it. Those of workflows

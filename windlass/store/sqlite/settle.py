@@ -11,16 +11,17 @@ from windlass.core.job import State
 from windlass.core.lifecycle import Transition
 from windlass.store.shared import CODE
 from windlass.store.sqlite.codes import maybe_text
-from windlass.store.sqlite.moves import tell_watchers
+from windlass.store.sqlite.moves import note_lanes, tell_watchers
 from windlass.store.sqlite.nodes import Graph
 from windlass.store.sqlite.staging import adopt, adoptable
 from windlass.store.sqlite.tx import Tx, decode, encode
 
-# How many moves held, how many of them are watched, whether any has a node, and the groups of events in the order of
-# their first move. The groups stay JSON: they never become Python objects.
+# How many moves held, how many of them are watched, whether any has a node or something to do with a lane, and the
+# groups of events in the order of their first move. The groups stay JSON: they never become Python objects.
 SETTLED = """
-SELECT sum(moves), sum(watchers), max(node), json_group_array(json(news) ORDER BY first) FROM (
+SELECT sum(moves), sum(watchers), max(node), max(limited), json_group_array(json(news) ORDER BY first) FROM (
     SELECT count(*) AS moves, sum(watched) AS watchers, max(node) AS node, min(i) AS first,
+        max(hold = 3 OR terms IS NOT NULL) AS limited,
         json_array(event, ?, json_group_array(
             CASE WHEN delay IS NOT NULL THEN json_array(id, task, queue, json_object('delay', delay))
                  WHEN goes > 3 AND reason <> '' THEN json_array(id, task, queue, json_object('reason', reason))
@@ -36,10 +37,14 @@ def settle(tx: Tx, worker: int, name: str, moves: Sequence[Transition]) -> list[
     rows = [_move_row(move) for move in moves]
     adopted = adoptions(tx, moves, rows) if any(move.adopt for move in moves) else {}
     tx.run(
-        "INSERT INTO settle VALUES (?, ?, ?, ?, ?, ?)",
-        (worker, tx.now, tx.take_ranks(len(rows)), tx.memo.done, tx.memo.failed, encode(rows).decode()),
+        "INSERT INTO settle VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (worker, tx.now, tx.take_ranks(len(rows)), tx.memo.done, tx.memo.failed, tx.gated, encode(rows).decode()),
     )
-    held, watched, in_graphs, news = tx.one(SETTLED, (name,))
+    held, watched, in_graphs, limited, news = tx.one(SETTLED, (name,))
+    if tx.gates:
+        tx.book.recount()
+    if limited:
+        note_lanes(tx)
     if held:
         tx.groups.append(msgspec.Raw(news[1:-1]))
     if watched:
@@ -49,7 +54,7 @@ def settle(tx: Tx, worker: int, name: str, moves: Sequence[Transition]) -> list[
     for i, job, id, node in tx.all(WAITING_NOW) if adopted else ():
         adopt(tx, job, id, node, adopted[i], moves[i].replaced)
     if any(move.to is State.READY for move in moves):
-        for queue, count in tx.all("SELECT queue, count(*) FROM moved WHERE goes = 2 GROUP BY queue"):
+        for queue, count in tx.all("SELECT queue, count(*) FROM moved WHERE goes = 2 AND hold <> 3 GROUP BY queue"):
             tx.wake(queue, count, but=worker)
     if held == len(moves):
         return []

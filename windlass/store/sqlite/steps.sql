@@ -15,7 +15,9 @@ CREATE TEMP TABLE moved (
     event TEXT, delay INTEGER, reason TEXT, result TEXT, error TEXT, fingerprint TEXT,
     keep TEXT,                                  -- name of the bucket it is filed in; NULL: it has not ended, or has a node
     watched INTEGER,
-    node INTEGER
+    node INTEGER,
+    held INTEGER,                               -- the hold it had
+    number INTEGER, lane TEXT, terms TEXT
 );
 CREATE TEMP TABLE erased (
     job INTEGER PRIMARY KEY, queue TEXT, state INTEGER, bucket INTEGER, logged INTEGER, node INTEGER
@@ -23,33 +25,48 @@ CREATE TEMP TABLE erased (
 CREATE TEMP TABLE filed (job INTEGER PRIMARY KEY, i INTEGER, keep TEXT);
 CREATE TEMP TABLE cuts (bucket INTEGER PRIMARY KEY, place INTEGER);
 
--- settle(worker, now, ranks, done, failed, moves)
+-- What `settle` and `shift` say of a job that becomes ready:
+--   hold   2 if it must run alone, but not before it has had its strict lane (place = 0: it is new there); 3 if it has a
+--          lane, by its terms or because its task is gated
+--   place  kept in strict lanes; else by priority and rank; with ageing by the instant, as if it had come earlier or later
+
+-- settle(worker, now, ranks, done, failed, gated, moves)
 --   worker       workers.n of the claims' holder
 --   now, ranks   the transaction's instant, and the first free rank
 --   done, failed prefixes of the default buckets; the queue's name completes them
+--   gated        [task, …] whose gates have something to say
 --   moves        [[id, run, epoch, seq, to, event, delay, attempt, crashes, snoozes, yields, result, error, reason,
 --                  fingerprint, keep_done, keep_failed], …], shorter where the tail is empty
 -- Applies the moves whose fence holds and leaves them in `moved`, numbered as in the argument.
-CREATE TEMP VIEW settle (worker, now, ranks, done, failed, moves) AS SELECT NULL, NULL, NULL, NULL, NULL, NULL;
+CREATE TEMP VIEW settle (worker, now, ranks, done, failed, gated, moves)
+AS SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL;
 CREATE TEMP TRIGGER settle_body INSTEAD OF INSERT ON settle BEGIN
     DELETE FROM moved;
     INSERT OR IGNORE INTO moved
     SELECT
-        n, i, id, task, queue, 3, goes, CASE WHEN goes = 2 THEN 2 * (crashes > 0 AND crashes = max_crashes - 1) ELSE 0 END,
+        n, i, id, task, queue, 3, goes,
+        CASE WHEN goes <> 2 THEN 0
+             WHEN crashes > 0 AND crashes = max_crashes - 1 AND NOT (strict AND place = 0) THEN 2
+             WHEN lane IS NOT NULL OR (NEW.gated <> '[]' AND task IN (SELECT value FROM json_each(NEW.gated))) THEN 3
+             ELSE 0 END,
         CASE WHEN goes > 3 THEN NEW.ranks + i
-             WHEN goes = 2 AND event <> 'released' THEN ((9 - priority) << 56) + NEW.ranks + i
-             ELSE place END,
+             WHEN goes <> 2 OR ((event = 'released' OR strict) AND place > 0) THEN place
+             WHEN strict THEN (4 << 56) + NEW.ranks + i
+             WHEN terms IS NOT NULL AND terms ->> 9 > 0
+                 THEN (4 << 56) + (1 << 48) + NEW.now + (5 - priority) * (terms ->> 9)
+             ELSE ((9 - priority) << 56) + NEW.ranks + i END,
         CASE WHEN goes = 1 THEN NEW.now + delay ELSE 0 END,
         attempt, snoozes, crashes, max_crashes, event, CASE WHEN event IN ('retried', 'snoozed') THEN delay END,
         reason, result, error, fingerprint,
         CASE WHEN node THEN NULL
              WHEN goes = 5 THEN coalesce(move_failed, keep_failed, NEW.failed || queue)
              WHEN goes > 3 THEN coalesce(move_done, keep_done, NEW.done || queue) END,
-        watched, node
+        watched, node, hold, number, lane, terms
     FROM (
         SELECT
             m.key AS i, j.n, j.id, j.task, j.queue, j.place, j.priority, j.max_crashes, j.watched, j.keep_done,
             j.keep_failed, j.node,
+            j.hold, j.number, j.lane, j.terms, j.lane IS NOT NULL AND substr(j.lane, 1, 1) IN ('o', 's') AS strict,
             iif(j.cancel AND m.value ->> 10, 6, m.value ->> 4) AS goes,
             iif(j.cancel AND m.value ->> 10, 'cancelled', m.value ->> 5) AS event,
             iif(j.cancel AND m.value ->> 10, j.reason, m.value ->> 13) AS reason,
@@ -65,28 +82,35 @@ CREATE TEMP TRIGGER settle_body INSTEAD OF INSERT ON settle BEGIN
     INSERT INTO apply VALUES (NEW.now);
 END;
 
--- shift(now, ranks, done, failed, rows): the store's own moves, of jobs that are known to be where they should be.
+-- shift(now, ranks, done, failed, gated, rows): the store's own moves, of jobs that are known to be where they should be.
 --   rows  [[n, to, due, stays, reason, error, fingerprint, crashes, max_crashes, result], …], shorter without a result
---         stays: keeps its place in the ready order; error NULL: keeps the error it has
-CREATE TEMP VIEW shift (now, ranks, done, failed, rows) AS SELECT NULL, NULL, NULL, NULL, NULL;
+--         stays: keeps its place in the ready order, as it does in a strict lane anyway; error NULL: keeps the error it has
+CREATE TEMP VIEW shift (now, ranks, done, failed, gated, rows) AS SELECT NULL, NULL, NULL, NULL, NULL, NULL;
 CREATE TEMP TRIGGER shift_body INSTEAD OF INSERT ON shift BEGIN
     DELETE FROM moved;
     INSERT INTO moved
     SELECT
         n, i, id, task, queue, state, goes,
-        CASE WHEN goes = 2 THEN 2 * (crashes > 0 AND crashes = max_crashes - 1) ELSE 0 END,
+        CASE WHEN goes <> 2 THEN 0
+             WHEN crashes > 0 AND crashes = max_crashes - 1 AND NOT (strict AND place = 0) THEN 2
+             WHEN lane IS NOT NULL OR (NEW.gated <> '[]' AND task IN (SELECT value FROM json_each(NEW.gated))) THEN 3
+             ELSE 0 END,
         CASE WHEN goes > 3 THEN NEW.ranks + i
-             WHEN goes = 2 AND NOT (stays AND place > 0) THEN ((9 - priority) << 56) + NEW.ranks + i
-             ELSE place END,
+             WHEN goes <> 2 OR ((stays OR strict) AND place > 0) THEN place
+             WHEN strict THEN (4 << 56) + NEW.ranks + i
+             WHEN terms IS NOT NULL AND terms ->> 9 > 0
+                 THEN (4 << 56) + (1 << 48) + NEW.now + (5 - priority) * (terms ->> 9)
+             ELSE ((9 - priority) << 56) + NEW.ranks + i END,
         due, attempt, snoozes, crashes, max_crashes, NULL, NULL, reason, result, error, fingerprint,
         CASE WHEN node THEN NULL
              WHEN goes = 5 THEN coalesce(keep_failed, NEW.failed || queue)
              WHEN goes > 3 THEN coalesce(keep_done, NEW.done || queue) END,
-        watched, node
+        watched, node, hold, number, lane, terms
     FROM (
         SELECT
             r.key AS i, j.n, j.id, j.task, j.queue, j.state, j.place, j.priority, j.attempt, j.snoozes, j.watched,
             j.keep_done, j.keep_failed, j.node, r.value ->> 9 AS result,
+            j.hold, j.number, j.lane, j.terms, j.lane IS NOT NULL AND substr(j.lane, 1, 1) IN ('o', 's') AS strict,
             r.value ->> 1 AS goes, r.value ->> 2 AS due, r.value ->> 3 AS stays, r.value ->> 4 AS reason,
             r.value ->> 5 AS error, r.value ->> 6 AS fingerprint, r.value ->> 7 AS crashes, r.value ->> 8 AS max_crashes
         FROM jsonb_each(NEW.rows) AS r CROSS JOIN jobs AS j ON j.n = r.value ->> 0
@@ -220,6 +244,31 @@ CREATE TEMP TRIGGER granted_body INSTEAD OF INSERT ON granted BEGIN
     WHERE n IN (SELECT value FROM json_each(NEW.jobs));
 END;
 
+-- relane(lanes): what became of lanes that were looked at, or that jobs joined or left. Their heads are read anew; open
+-- ones without any go.
+--   lanes  [[queue, name, state, turn, gate, units, opens, holder, expected, stood, stood_at, until], …]
+CREATE TEMP VIEW relane (lanes) AS SELECT NULL;
+CREATE TEMP TRIGGER relane_body INSTEAD OF INSERT ON relane BEGIN
+    INSERT INTO lanes (
+        queue, name, state, turn, gate, units, opens, holder, expected, stood, stood_at, until, head, band
+    )
+    SELECT
+        e.value ->> 0, e.value ->> 1, e.value ->> 2, e.value ->> 3, e.value ->> 4, e.value ->> 5, e.value ->> 6,
+        e.value ->> 7, e.value ->> 8, e.value ->> 9, e.value ->> 10, e.value ->> 11, coalesce(h.n, 0),
+        coalesce(iif(substr(e.value ->> 1, 1, 1) IN ('o', 's'), 4, h.place >> 56), 0)
+    FROM jsonb_each(NEW.lanes) AS e LEFT JOIN jobs AS h ON h.n = (
+        SELECT n FROM jobs
+        WHERE state = 2 AND hold = 3 AND queue = e.value ->> 0 AND coalesce(lane, 't' || task) = e.value ->> 1
+        ORDER BY number, place LIMIT 1
+    )
+    WHERE true
+    ON CONFLICT (queue, name) DO UPDATE SET
+        state = excluded.state, turn = excluded.turn, gate = excluded.gate, units = excluded.units,
+        opens = excluded.opens, holder = excluded.holder, expected = excluded.expected, stood = excluded.stood,
+        stood_at = excluded.stood_at, until = excluded.until, head = excluded.head, band = excluded.band;
+    DELETE FROM lanes WHERE state = 0 AND head = 0;
+END;
+
 -- exchanged(worker, seq, now, idle, reserved, refused, jobs): what an exchange ends with: its claims, and the worker's row.
 CREATE TEMP VIEW exchanged (worker, seq, now, idle, reserved, refused, jobs)
 AS SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL;
@@ -229,43 +278,30 @@ CREATE TEMP TRIGGER exchanged_body INSTEAD OF INSERT ON exchanged BEGIN
     WHERE n = NEW.worker;
 END;
 
--- accept(now, jobs): new jobs whose ids are known to be free.
+-- accept(now, jobs): new jobs whose ids are known to be free; those of graphs have a node.
 --   jobs  [[id, task, version, queue, priority, payload, meta, state, place, due, expires, expire_to, max_crashes,
---           crash_delay, keep_done, keep_failed], …]
+--           crash_delay, keep_done, keep_failed, node, hold, number, lane, terms], …], shorter where the tail is empty
 CREATE TEMP VIEW accept (now, jobs) AS SELECT NULL, NULL;
 CREATE TEMP TRIGGER accept_body INSTEAD OF INSERT ON accept BEGIN
     INSERT INTO jobs (
         id, task, version, queue, priority, payload, meta, state, place, due_at, expires_at, expire_to, max_crashes,
-        crash_delay, keep_done, keep_failed, enqueued_at
+        crash_delay, keep_done, keep_failed, node, hold, number, lane, terms, enqueued_at
     )
     SELECT
         value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7,
         value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12, value ->> 13, value ->> 14, value ->> 15,
+        coalesce(value ->> 16, 0), coalesce(value ->> 17, 0), coalesce(value ->> 18, 0), value ->> 19, value ->> 20,
         NEW.now
     FROM jsonb_each(NEW.jobs);
 END;
 
--- open(now, jobs): jobs of graphs take their place; those that wait for nothing are ready or scheduled at once.
---   jobs  as those of `accept`, and behind them the node's number
-CREATE TEMP VIEW open (now, jobs) AS SELECT NULL, NULL;
-CREATE TEMP TRIGGER open_body INSTEAD OF INSERT ON open BEGIN
-    INSERT INTO jobs (
-        id, task, version, queue, priority, payload, meta, state, place, due_at, expires_at, expire_to, max_crashes,
-        crash_delay, keep_done, keep_failed, node, enqueued_at
-    )
-    SELECT
-        value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7,
-        value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12, value ->> 13, value ->> 14, value ->> 15,
-        value ->> 16, NEW.now
-    FROM jsonb_each(NEW.jobs);
-END;
-
--- finish(now, shift, ranks, counts, news, kept): what every writing transaction ends with.
+-- finish(now, shift, ranks, schedules, counts, news, kept): what every writing transaction ends with.
 --   counts  [[queue, state, change], …]
 --   news    groups of events, [] for none; at most `kept` entries stay
-CREATE TEMP VIEW finish (now, shift, ranks, counts, news, kept) AS SELECT NULL, NULL, NULL, NULL, NULL, NULL;
+CREATE TEMP VIEW finish (now, shift, ranks, schedules, counts, news, kept)
+AS SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL;
 CREATE TEMP TRIGGER finish_body INSTEAD OF INSERT ON finish BEGIN
-    UPDATE windlass SET last = NEW.now, shift = NEW.shift, ranks = NEW.ranks;
+    UPDATE windlass SET last = NEW.now, shift = NEW.shift, ranks = NEW.ranks, schedules = NEW.schedules;
     INSERT INTO counts SELECT value ->> 0, value ->> 1, value ->> 2 FROM jsonb_each(NEW.counts) WHERE true
         ON CONFLICT DO UPDATE SET jobs = jobs + excluded.jobs;
     INSERT INTO events (at, groups) SELECT NEW.now, NEW.news WHERE NEW.news <> '[]';

@@ -18,27 +18,51 @@ from windlass.store.base import (
     MAX_BATCH,
     Answer,
     BeatReply,
+    Cell,
     Change,
     ChangeReply,
     Clock,
     Deliver,
     ExchangeReply,
+    Fire,
+    Fired,
+    GateInfo,
     GraphAnswer,
     GraphPage,
+    Hold,
     Note,
     Page,
     Presence,
+    PutSchedule,
     Query,
     QueueInfo,
+    Schedule,
+    SchedulePage,
     StoreInfo,
     StoreSettings,
     SweepReply,
+    Tuning,
+    UniqueInfo,
     Want,
     WatchReply,
     WorkerInfo,
 )  # fmt: skip
 from windlass.store.shared import check_batch, host_clock
-from windlass.store.sqlite import changes, exchange, find, lookups, staging, sweeps, watches, workers
+from windlass.store.sqlite import (
+    cells,
+    changes,
+    exchange,
+    find,
+    gates,
+    intake,
+    lookups,
+    schedules,
+    staging,
+    sweeps,
+    uniques,
+    watches,
+    workers,
+)
 from windlass.store.sqlite import jobs as records
 from windlass.store.sqlite.connection import SCHEMA
 from windlass.store.sqlite.mailbox import HAVE_SOCKETS, Mailbox
@@ -86,7 +110,7 @@ class SQLiteStore:
 
     async def insert(self, jobs: Sequence[NewJob]) -> list[Answer]:
         check_batch(len(jobs))
-        return await self._database.run(DURABLE, lambda tx: records.insert(tx, jobs), brief=len(jobs) <= FEW)
+        return await self._database.run(DURABLE, lambda tx: intake.insert(tx, jobs), brief=len(jobs) <= FEW)
 
     async def insert_graph(self, graph: NewGraph, first: int, nodes: Sequence[NewJob], commit: bool) -> GraphAnswer:
         check_batch(len(nodes))
@@ -97,7 +121,7 @@ class SQLiteStore:
 
     def insert_here(self, jobs: Sequence[NewJob]) -> list[Answer]:
         check_batch(len(jobs))
-        return self._database.run_here(DURABLE, lambda tx: records.insert(tx, jobs))
+        return self._database.run_here(DURABLE, lambda tx: intake.insert(tx, jobs))
 
     async def exchange(self, worker: str, seq: int, moves: Sequence[Transition], want: Want) -> ExchangeReply:
         check_batch(len(moves))
@@ -124,6 +148,44 @@ class SQLiteStore:
         check_batch(len(ids))
         bound = min(limit, MAX_BATCH)
         return await self._database.run(DURABLE, lambda tx: changes.change(tx, change, ids, query, bound))
+
+    # -- flow control
+
+    async def tune(self, tunings: Sequence[Tuning]) -> list[GateInfo]:
+        check_batch(len(tunings))
+        return await self._database.run(DURABLE, lambda tx: gates.tune(tx, tunings))
+
+    async def gates(self, names: Sequence[str] = ()) -> list[GateInfo]:
+        return await self._database.run(READ, lambda tx: gates.gates(tx, names))
+
+    async def holds(self, ids: Sequence[str]) -> list[Hold | None]:
+        return await self._database.run(READ, lambda tx: gates.holds(tx, ids))
+
+    async def uniques(self, keys: Sequence[str]) -> list[UniqueInfo | None]:
+        return await self._database.run(READ, lambda tx: uniques.uniques(tx, keys))
+
+    async def swap(self, name: str, expect: int, value: bytes | None, ttl: int) -> Cell:
+        return await self._database.run(DURABLE, lambda tx: cells.swap(tx, name, expect, value, ttl), brief=True)
+
+    async def cells(self, names: Sequence[str]) -> list[Cell]:
+        # Not a mere read: a clock that was set back must be seen, or a lock would last longer.
+        return await self._database.run(RELAXED, lambda tx: cells.cells(tx, names), brief=len(names) <= FEW)
+
+    # -- schedules
+
+    async def put_schedules(self, puts: Sequence[PutSchedule]) -> list[Schedule | None]:
+        check_batch(len(puts))
+        return await self._database.run(DURABLE, lambda tx: schedules.put_schedules(tx, puts))
+
+    async def drop_schedules(self, names: Sequence[str]) -> list[bool]:
+        check_batch(len(names))
+        return await self._database.run(DURABLE, lambda tx: schedules.drop_schedules(tx, names))
+
+    async def schedules(self, names: Sequence[str] = (), after: str = "", limit: int = MAX_BATCH) -> SchedulePage:
+        return await self._database.run(READ, lambda tx: schedules.schedules(tx, names, after, limit))
+
+    async def fire(self, fires: Sequence[Fire]) -> list[Fired]:
+        return await self._database.run(DURABLE, lambda tx: schedules.fire(tx, fires))
 
     # -- waiting
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from windlass.store.base import SweepReply
-from windlass.store.sqlite import audits, retention
+from windlass.store.sqlite import audits, gates, lanes, retention
 from windlass.store.sqlite.asides import next_parking, park
 from windlass.store.sqlite.codes import FAILED
 from windlass.store.sqlite.expiry import expire, promote
@@ -24,9 +24,9 @@ def sweep(tx: Tx, limit: int) -> SweepReply:
     reply.expired = expire(tx, limit)
     left = limit - reply.expired
     promoted = promote(tx, left)
-    for queue, count in promoted.items():
+    for queue, count in promoted.plain.items():
         tx.wake(queue, count)
-    reply.promoted = promoted.total()
+    reply.promoted = promoted.total
     left -= reply.promoted
     left -= reap(tx, left, reply)
     reply.parked = park(tx, left)
@@ -36,6 +36,9 @@ def sweep(tx: Tx, limit: int) -> SweepReply:
     forget_mailboxes(tx)
     if tx.graphs:
         look_after_graphs(tx, limit, reply)
+    lanes.sweep(tx)
+    gates.sweep(tx)
+    tx.run("DELETE FROM cells WHERE until <= ?", (tx.now,))
     work_off(tx)
     reply.more = left <= 0 or bool(tx.todos)
     reply.next_check = next_check(tx)

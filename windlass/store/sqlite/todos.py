@@ -15,6 +15,7 @@ from typing import NamedTuple
 from windlass.core.graph import WORK
 from windlass.store.sqlite import audits, opening, spreading, units
 from windlass.store.sqlite.codes import WAITING
+from windlass.store.sqlite.lanes import settle_down
 from windlass.store.sqlite.nodes import Graph, Node, Web
 from windlass.store.sqlite.tx import Tx, encode, ids_json
 
@@ -204,10 +205,11 @@ def work(tx: Tx) -> Counter[str]:
 
 
 def work_off(tx: Tx, step: Step | None = None) -> None:
-    """The same for calls that claim nothing: workers are woken for what became ready, and for what is left."""
-    if step is None and not tx.ended and not tx.todos:
-        return
-    for queue, count in (step or Step(tx)).run().items():
-        tx.wake(queue, count)
-    if tx.todos:
-        tx.wake_any()
+    """The same for calls that claim nothing: workers are woken for what became ready, and for what is left; and what
+    all of it means for lanes is seen to."""
+    if step is not None or tx.ended or tx.todos:
+        for queue, count in (step or Step(tx)).run().items():
+            tx.wake(queue, count)
+        if tx.todos:
+            tx.wake_any()
+    settle_down(tx)

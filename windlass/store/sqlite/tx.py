@@ -17,6 +17,7 @@ import msgspec
 from windlass.core.event import Row as EventRow
 from windlass.core.job import Finished
 from windlass.store.base import Declared, Presence, StoreSettings
+from windlass.store.sqlite.book import Book
 from windlass.store.sqlite.clock import Tick, tick
 
 encode = msgspec.json.Encoder().encode
@@ -68,6 +69,25 @@ class Memo:
         return skills
 
 
+class Touch:
+    """What happened to a lane: how many jobs joined it, the highest number of those that are over or gone, and whether
+    it may get on where it waits."""
+
+    __slots__ = ("free", "joined", "over")
+
+    def __init__(self) -> None:
+        self.joined = self.over = 0
+        self.free = False
+
+
+BEGIN = (
+    "SELECT last, shift, ranks, schedules, (SELECT min(lease) FROM workers), "
+    "EXISTS (SELECT 1 FROM workers WHERE idle = 1), EXISTS (SELECT 1 FROM mailboxes WHERE follows = 1), "
+    "EXISTS (SELECT 1 FROM graphs), EXISTS (SELECT 1 FROM todos), EXISTS (SELECT 1 FROM lanes), "
+    "EXISTS (SELECT 1 FROM gates), EXISTS (SELECT 1 FROM uniques) FROM windlass"
+)
+
+
 class Tx:
     """A transaction, or a consistent look at the data where nothing is written."""
 
@@ -79,11 +99,17 @@ class Tx:
         self._counts: Counter[tuple[str, int]] = Counter()
         self.ended: list[tuple[int, int]] = []
         """Nodes whose jobs have ended, with the state they were in before; that is still to be spread (todos.py)."""
-        last, shift, self.ranks, shortest, self.idle, self._followed, self.graphs, self.todos = self.one(
-            "SELECT last, shift, ranks, (SELECT min(lease) FROM workers), "
-            "EXISTS (SELECT 1 FROM workers WHERE idle = 1), EXISTS (SELECT 1 FROM mailboxes WHERE follows = 1), "
-            "EXISTS (SELECT 1 FROM graphs), EXISTS (SELECT 1 FROM todos) FROM windlass"
-        )
+        self.touched: dict[tuple[str, str], Touch] = {}
+        """Lanes that jobs joined or left; what that means for them is still to be seen (lanes.py)."""
+        self.left: set[tuple[str, str]] = set()
+        """Queues and lanes that running jobs left while another lane waits at the gate of their key."""
+        self.over: list[tuple[str, int]] = []
+        """Unique keys and jobs that are over or gone, whose successors are still to come (uniques.py)."""
+        (
+            last, shift, self.ranks, self.schedules, shortest, self.idle, self._followed, self.graphs, self.todos,
+            self.lanes, self.gates, self.uniques,
+        ) = self.one(BEGIN)  # fmt: skip
+        self._book: Book | None = None
         self.last = last
         self.tick: Tick = tick(host, last, shift, shortest)
         self.now = self.tick.now
@@ -115,13 +141,15 @@ class Tx:
             )
 
     def finish(self) -> None:
+        if self._book is not None:
+            self._book.flush()
         self.memo.todos = bool(self.todos)
         counts = [[queue, state, change] for (queue, state), change in self._counts.items() if change]
         self.run(
-            "INSERT INTO finish VALUES (?, ?, ?, ?, ?, ?)",
+            "INSERT INTO finish VALUES (?, ?, ?, ?, ?, ?, ?)",
             (
-                self.now, self.tick.shift, self.ranks, encode(counts).decode(), encode(self.groups).decode(),
-                max(1, self.settings.events_kept),
+                self.now, self.tick.shift, self.ranks, self.schedules, encode(counts).decode(),
+                encode(self.groups).decode(), max(1, self.settings.events_kept),
             ),
         )  # fmt: skip
         if self.groups and self._followed:
@@ -138,6 +166,26 @@ class Tx:
 
     def count(self, queue: str, state: int, change: int) -> None:
         self._counts[queue, state] += change
+
+    def counted(self, queue: str, state: int) -> int:
+        """How many jobs of a queue are in a state now."""
+        kept = self.value("SELECT jobs FROM counts WHERE queue = ? AND state = ?", (queue, state)) or 0
+        return int(kept) + self._counts[queue, state]
+
+    @property
+    def book(self) -> Book:
+        """The gates, read once. Where there are none, ask ``gates`` first: that costs nothing."""
+        if self._book is None:
+            self._book = Book(self)
+        return self._book
+
+    @property
+    def gated(self) -> str:
+        """The tasks whose gates have something to say, as JSON."""
+        return self.book.gated_tasks if self.gates else "[]"
+
+    def touch(self, queue: str, lane: str) -> Touch:
+        return self.touched.setdefault((queue, lane), Touch())
 
     def record(self, kind: str, worker: str, rows: list[EventRow]) -> None:
         if rows:
@@ -156,9 +204,12 @@ class Tx:
         return known
 
     def wake(self, queue: str, count: int, who: Callable[[Skills], bool] | None = None, but: int = 0) -> None:
-        """Wake as many idle workers of a queue as there are jobs; ``but`` is the worker that needs no waking."""
+        """Wake as many idle workers of a queue as there are jobs it may give; ``but`` is the worker that needs no
+        waking."""
         if not self.idle:
             return
+        if self.gates:
+            count = self.book.may_give(queue, count)
         idle = self.all("SELECT n, id, mark FROM workers WHERE idle = 1 AND dead = 0 AND n <> ? ORDER BY n", (but,))
         for n, id, mark in idle:
             if count <= 0:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from windlass.core.job import Finished
 from windlass.store.sqlite.codes import CANCELLED, READY, RUNNING, WAITING
+from windlass.store.sqlite.lanes import leave
 from windlass.store.sqlite.nodes import DROPPED, Graph, Node, Web
 from windlass.store.sqlite.opening import open_early
 from windlass.store.sqlite.retention import let_go
@@ -120,6 +121,7 @@ def _remove(web: Web, jobs: list[Node], others: list[Node]) -> None:
         numbers = ids_json(node.job for node in jobs)
         for id, name in tx.all(WATCHERS, (numbers,)):
             tx.tell(name, Finished(id, None, reason="deleted"))
+        leave(tx, numbers)
         tx.run("INSERT INTO erased SELECT n, queue, state, bucket, logged, node FROM jobs WHERE n IN " + IN, (numbers,))
         tx.run("INSERT INTO erase VALUES (1)")
         tx.todos = True  # graphs that were awaited by one of these may have to go as well

@@ -7,8 +7,10 @@ from typing import Any
 
 from windlass.core.event import Row as EventRow
 from windlass.core.job import Fence
+from windlass.core.terms import queue_gate
 from windlass.store.base import BeatReply, Note, Presence, WorkerInfo
 from windlass.store.sqlite.asides import groups, undeclare
+from windlass.store.sqlite.book import OPEN
 from windlass.store.sqlite.codes import to_text
 from windlass.store.sqlite.exchange import look, next_due, worker_row
 from windlass.store.sqlite.recovery import bury, recover
@@ -37,7 +39,9 @@ def beat(tx: Tx, presence: Presence, acked_seq: int, held: Sequence[str]) -> Bea
     runs = {id for _, id, _ in running}
     lost = [id for id in held if id not in runs]
     view = look(tx, n, skills)
-    return BeatReply(False, lost, decode(view.cancels), has_work(tx, skills), next_due(tx, view), next_check(tx))
+    return BeatReply(
+        False, lost, decode(view.cancels), has_work(tx, skills), next_due(tx, view), next_check(tx), tx.schedules
+    )
 
 
 def _register(tx: Tx, presence: Presence, mark: int) -> int:
@@ -62,17 +66,21 @@ def _renew(tx: Tx, n: int, presence: Presence, mark: int, before: int) -> int:
 
 
 def has_work(tx: Tx, skills: Skills) -> bool:
-    """Whether its queues hold a job in ready order, one that runs alone, or one set aside that it declares."""
-    for queue, hold in tx.all(
-        "SELECT q.value, (SELECT min(hold = 1) FROM jobs WHERE state = 2 AND queue = q.value AND hold <> 1) "
-        "FROM json_each(?) AS q WHERE EXISTS (SELECT 1 FROM jobs WHERE state = 2 AND queue = q.value)",
-        (skills.queues_json,),
-    ):
-        if hold is not None:
-            return True
-        if any(skills.takes(*group) for group in groups(tx, queue)):
+    """Whether its queues hold a job in ready order or in an open lane, one that runs alone, or one set aside that it
+    declares, and may give it."""
+    for queue, hold, lane in tx.all(HAS_WORK, (skills.queues_json,)):
+        if tx.gates and tx.book.opens(queue_gate(queue), 1) != OPEN:
+            continue
+        if hold or lane or any(skills.takes(*group) for group in groups(tx, queue)):
             return True
     return False
+
+
+HAS_WORK = """
+SELECT q.value, EXISTS (SELECT 1 FROM jobs WHERE state = 2 AND queue = q.value AND hold IN (0, 2)),
+    EXISTS (SELECT 1 FROM lanes WHERE queue = q.value AND state = 0)
+FROM json_each(?) AS q WHERE EXISTS (SELECT 1 FROM jobs WHERE state = 2 AND queue = q.value)
+"""
 
 
 def leave(tx: Tx, worker: str, crashed: bool) -> None:

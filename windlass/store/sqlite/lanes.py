@@ -1,0 +1,234 @@
+"""Lanes: which are open, which wait and for what. A lane's row says so; this is kept true whenever jobs come and go.
+
+Jobs are moved elsewhere; here is only what that means for their lanes, and who is to be woken for it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import msgspec
+
+from windlass.core.terms import is_strict, queue_gate
+from windlass.store.base import MAX_BATCH
+from windlass.store.sqlite.codes import FIRST_TERMINAL, LANE, READY
+from windlass.store.sqlite.tx import Touch, Tx, encode, ids_json
+from windlass.store.sqlite.uniques import succeed
+
+OPEN, WAITS, HELD, GAP, EMPTY = range(5)
+NONE_SUCH = -1
+REMEMBERED = 7 * 24 * 3_600_000
+"""So long an empty lane knows which number it expects."""
+
+LOOK = """
+SELECT json_group_array(json_array(e.key, coalesce(l.state, -1), coalesce(l.turn, 0), l.gate, coalesce(l.units, 1),
+    coalesce(l.opens, 0), coalesce(l.holder, 0), coalesce(l.expected, 1), coalesce(l.stood, 0), coalesce(l.stood_at, 0),
+    coalesce(l.head, 0), coalesce(h.n, 0), coalesce(h.number, 0), coalesce(h.terms ->> 3, 0), coalesce(b.state, -1),
+    coalesce(b.hold, 0)))
+FROM jsonb_each(?) AS e LEFT JOIN lanes AS l ON l.queue = e.value ->> 0 AND l.name = e.value ->> 1
+LEFT JOIN jobs AS h ON h.n = (
+    SELECT n FROM jobs WHERE state = 2 AND hold = 3 AND queue = e.value ->> 0
+        AND coalesce(lane, 't' || task) = e.value ->> 1 ORDER BY number, place LIMIT 1
+)
+LEFT JOIN jobs AS b ON b.n = l.holder AND b.queue = l.queue
+"""
+DUE = "SELECT queue, name FROM lanes WHERE opens > 0 AND opens <= ? ORDER BY opens LIMIT ?"
+AT_KEY = "SELECT queue, name FROM lanes WHERE state = 1 AND gate = ?"
+AT_KEYS = "SELECT queue, name FROM lanes WHERE state = 1 AND gate >= ?1 AND gate < ?2 AND queue = ?3 LIMIT ?4"
+AT_GATE = "SELECT queue, name, units FROM lanes WHERE state = 1 AND gate = ? ORDER BY turn LIMIT ?"
+NEXT = "SELECT min(opens) FROM lanes WHERE opens > 0"
+ORPHANED = (
+    "SELECT queue, name FROM lanes AS l WHERE state = 2 AND NOT EXISTS "
+    "(SELECT 1 FROM jobs WHERE jobs.n = l.holder AND jobs.queue = l.queue AND jobs.state < 4) LIMIT ?"
+)
+FORGET = "DELETE FROM lanes WHERE until > 0 AND until <= ?"
+
+
+class Look(msgspec.Struct, array_like=True):
+    """A lane as it was and as its jobs are; the order of the fields is the order of LOOK."""
+
+    i: int
+    state: int
+    turn: int
+    gate: str | None
+    units: int
+    opens: int
+    holder: int
+    expected: int
+    stood: int
+    stood_at: int
+    was_head: int
+    head: int
+    number: int
+    gap: int
+    holder_state: int
+    holder_hold: int
+
+
+_looks = msgspec.json.Decoder(list[Look]).decode
+
+
+def look_again(tx: Tx, queue: str, name: str) -> None:
+    """A lane that waits may get on."""
+    tx.touch(queue, name).free = True
+
+
+def refresh(tx: Tx) -> Counter[str]:
+    """Lanes that jobs joined or left: what they wait for now. By queue, how many jobs those that opened may give."""
+    may_give: Counter[str] = Counter()
+    if not tx.touched:
+        return may_give
+    names = list(tx.touched)
+    touches, tx.touched = list(tx.touched.values()), {}
+    rows = []
+    for look in _looks(tx.value(LOOK, (encode(names).decode(),))):
+        queue, name = names[look.i]
+        touch = touches[look.i]
+        row = _decide(tx, look, touch, name)
+        if row is not None:
+            rows.append([queue, name, *row])
+            may_give[queue] += _may_give(look, touch, name, row[0])
+    if rows:
+        tx.run("INSERT INTO relane VALUES (?)", (encode(rows).decode(),))
+        tx.lanes = True
+    return may_give
+
+
+def _may_give(look: Look, touch: Touch, name: str, state: int) -> int:
+    if state != OPEN or not look.head:
+        return 0
+    if is_strict(name):
+        return int(look.state != OPEN)
+    return max(touch.joined, int(look.state != OPEN))
+
+
+def _decide(tx: Tx, look: Look, touch: Touch, name: str) -> list[Any] | None:
+    """The lane's row as `relane` in steps.sql takes it, behind queue and name. None: there is no such lane."""
+    if look.state == NONE_SUCH and not look.head and not touch.over:
+        return None
+    holder = look.holder if 0 <= look.holder_state < FIRST_TERMINAL else 0
+    expected = max(look.expected, touch.over + 1)
+    turn = look.turn if look.was_head or look.state in (OPEN, WAITS) else tx.take_ranks(1)
+    state, gate, opens, stood, stood_at, until = OPEN, None, 0, 0, 0, 0
+    if holder:
+        state = OPEN if look.holder_state == READY and look.holder_hold == LANE else HELD
+    elif not look.head:
+        if name[0] == "s" and expected > 1:
+            state, until = EMPTY, tx.now + REMEMBERED
+    elif name[0] == "s" and look.number > expected:
+        stood, stood_at = look.head, look.stood_at if look.stood == look.head else tx.now
+        if stood_at + look.gap > tx.now:
+            state, opens = GAP, stood_at + look.gap
+        else:
+            expected = look.number
+    if state == OPEN and look.state == WAITS and look.head == look.was_head and not touch.free:
+        state, gate, opens = WAITS, look.gate, look.opens
+    return [state, turn, gate, look.units, opens, holder, expected, stood, stood_at, until]
+
+
+# -- what follows from what was done
+
+
+def follow(tx: Tx) -> Counter[str]:
+    """Successors come to their keys, lanes go on, gates open. By queue, how many jobs may start because of that."""
+    may_start: Counter[str] = Counter()
+    while tx.over:
+        may_start += succeed(tx)
+    if tx.left:
+        for queue, lane in tx.left:
+            for name in tx.all(AT_KEY, (f"key:{queue}:{lane[1:]}",)):
+                look_again(tx, *name)
+        tx.left = set()
+    if tx.lanes:
+        for name in tx.all(DUE, (tx.now, MAX_BATCH)):
+            look_again(tx, *name)
+        if tx.gates:
+            _open_gates(tx)
+    may_start += refresh(tx)
+    if tx.gates:
+        for queue in tx.book.opened_queues():
+            may_start[queue] += tx.counted(queue, READY)
+    return may_start
+
+
+def settle_down(tx: Tx) -> None:
+    """The same for calls that claim nothing: workers are woken for it."""
+    if tx.over or tx.left or tx.touched or tx.gates or tx.lanes:
+        for queue, count in follow(tx).items():
+            tx.wake(queue, count)
+
+
+def _open_gates(tx: Tx) -> None:
+    """Gates at which lanes wait and that let something through: as many lanes as there are units to be had."""
+    book = tx.book
+    for name, gate in book.gates.items():
+        if name.startswith("queue:"):
+            if gate.opening:
+                _open_keys(tx, name)
+            continue
+        most = MAX_BATCH if gate.opening else book.room(name)
+        waiting = tx.all(AT_GATE, (name, most)) if most else []
+        for queue, lane, units in waiting:
+            most -= 1 if gate.opening else units
+            look_again(tx, queue, lane)
+            if most <= 0:
+                break
+        if gate.opening and len(waiting) < MAX_BATCH:
+            book.put(name, opening=0)
+
+
+def _open_keys(tx: Tx, gate: str) -> None:
+    """The gate of a queue was tuned, and with it those of all its keys."""
+    queue = gate.removeprefix("queue:")
+    waiting = tx.all(AT_KEYS, (f"key:{queue}:", f"key:{queue};", queue, MAX_BATCH))
+    for name in waiting:
+        look_again(tx, *name)
+    if len(waiting) < MAX_BATCH:
+        tx.book.put(gate, opening=0)
+
+
+def next_opening(tx: Tx) -> int | None:
+    """When time next opens a lane, or a gate that keeps something."""
+    times = [tx.value(NEXT)] if tx.lanes else []
+    times += [tx.book.next_opening()] if tx.gates else []
+    return min((time for time in times if time is not None), default=None)
+
+
+def leave(tx: Tx, jobs: str, deleted: bool = True) -> None:
+    """Jobs, a JSON list of numbers, are about to be deleted or moved to another queue: their lanes go on without."""
+    if not (tx.lanes or tx.uniques):
+        return
+    for queue, lane, number, unique, n, state in tx.all(LEAVING, (jobs,)):
+        if state < FIRST_TERMINAL:
+            touch = tx.touch(queue, lane)
+            touch.over = max(touch.over, number)
+            if unique and deleted:
+                tx.over.append((unique, n))
+
+
+LEAVING = (
+    "SELECT queue, coalesce(lane, 't' || task), number, coalesce(terms ->> 10, ''), n, state FROM json_each(?) AS e "
+    "CROSS JOIN jobs ON n = e.value WHERE lane IS NOT NULL OR hold = 3 OR terms IS NOT NULL"
+)
+
+
+def sweep(tx: Tx) -> None:
+    """Lanes whose holder's record was lost go on; what is to be remembered no longer is forgotten."""
+    if tx.lanes:
+        for name in tx.all(ORPHANED, (MAX_BATCH,)):
+            look_again(tx, *name)
+        tx.run(FORGET, (tx.now,))
+
+
+def put_into(tx: Tx, jobs: list[tuple[int, str, str]]) -> None:
+    """Ready jobs (number, queue, lane) that were out of their lanes go back into them, in their places."""
+    tx.run("UPDATE jobs SET hold = 3 WHERE n IN (SELECT value FROM json_each(?))", (ids_json(job[0] for job in jobs),))
+    for _, queue, lane in jobs:
+        tx.touch(queue, lane).joined += 1
+
+
+def is_limited(tx: Tx, queue: str) -> bool:
+    """Whether a queue has a limit or a rate."""
+    limits = tx.book.limits(queue_gate(queue)) if tx.gates else None
+    return limits is not None and bool(limits.limit or (limits.rate is not None and limits.rate.every))
