@@ -23,20 +23,30 @@ from windlass.store.base import (
     MAX_BATCH,
     Answer,
     BeatReply,
+    Cell,
     Change,
     ChangeReply,
     Deliver,
     ExchangeReply,
+    Fire,
+    Fired,
+    GateInfo,
     GraphAnswer,
     GraphPage,
+    Hold,
     Note,
     Page,
     Presence,
+    PutSchedule,
     Query,
     QueueInfo,
+    Schedule,
+    SchedulePage,
     Store,
     StoreInfo,
     SweepReply,
+    Tuning,
+    UniqueInfo,
     Want,
     WatchReply,
     WorkerInfo,
@@ -158,6 +168,36 @@ class FailingStore:
         self, change: Change, ids: Sequence[str] = (), query: Query | None = None, limit: int = MAX_BATCH
     ) -> ChangeReply:
         return await self._call("change", lambda: self.store.change(change, ids, query, limit))
+
+    async def tune(self, tunings: Sequence[Tuning]) -> list[GateInfo]:
+        return await self._call("tune", lambda: self.store.tune(tunings))
+
+    async def gates(self, names: Sequence[str] = ()) -> list[GateInfo]:
+        return await self._call("gates", lambda: self.store.gates(names))
+
+    async def holds(self, ids: Sequence[str]) -> list[Hold | None]:
+        return await self._call("holds", lambda: self.store.holds(ids))
+
+    async def uniques(self, keys: Sequence[str]) -> list[UniqueInfo | None]:
+        return await self._call("uniques", lambda: self.store.uniques(keys))
+
+    async def swap(self, name: str, expect: int, value: bytes | None, ttl: int) -> Cell:
+        return await self._call("swap", lambda: self.store.swap(name, expect, value, ttl))
+
+    async def cells(self, names: Sequence[str]) -> list[Cell]:
+        return await self._call("cells", lambda: self.store.cells(names))
+
+    async def put_schedules(self, puts: Sequence[PutSchedule]) -> list[Schedule | None]:
+        return await self._call("put_schedules", lambda: self.store.put_schedules(puts))
+
+    async def drop_schedules(self, names: Sequence[str]) -> list[bool]:
+        return await self._call("drop_schedules", lambda: self.store.drop_schedules(names))
+
+    async def schedules(self, names: Sequence[str] = (), after: str = "", limit: int = MAX_BATCH) -> SchedulePage:
+        return await self._call("schedules", lambda: self.store.schedules(names, after, limit))
+
+    async def fire(self, fires: Sequence[Fire]) -> list[Fired]:
+        return await self._call("fire", lambda: self.store.fire(fires))
 
     async def watch(self, client: str, ids: Sequence[str]) -> WatchReply:
         return await self._call("watch", lambda: self.store.watch(client, ids))
