@@ -27,6 +27,7 @@ from windlass.worker.memory import resident_bytes
 from windlass.worker.notes import NoteBuffer
 from windlass.worker.plan import declarations, declare_limits, plan
 from windlass.worker.pump import Pump
+from windlass.worker.scheduler import Scheduler
 from windlass.worker.shares import Shares
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class Worker:
         app.load()
         self.app, self.plan, self._report = app, plan(app, options), report
         self._declares = declarations(app)
+        app.schedules.plans()  # what is wrong with one is said before anything starts
         self._started_at = int(time.time() * 1000)
         self._given_up = ""
         self.exit_code = EXIT_OK
@@ -66,7 +68,10 @@ class Worker:
         )
         shares = Shares(self.plan.queues, self.plan.weights)
         self.pump = Pump(self._store, shares, self.executor, self._notes, self._on_gone)
+        self._scheduler = Scheduler(self.app, self._store)
+        self.pump.heed_schedules = self._scheduler.heed
         await self._run_hooks(self.app.start_hooks)
+        await self._scheduler.declare()
         await self._be_born()
         settings = self.app.settings
         watched = Watched(
@@ -78,7 +83,8 @@ class Worker:
         )  # fmt: skip
         self.pump.paused = True
         await self._heartbeat.start()
-        self._tasks = [asyncio.create_task(self.pump.run()), asyncio.create_task(self._watch_limits())]
+        parts = (self.pump.run(), self._watch_limits(), self._scheduler.run())
+        self._tasks = [asyncio.create_task(part) for part in parts]
         self._tasks[0].add_done_callback(self._on_pump_end)
         self._tell({"ready": True})
         log.info("worker %s is up: queues %s, %d slots", self.id, ", ".join(self.plan.queues), self.plan.concurrency)
@@ -87,6 +93,7 @@ class Worker:
         """Finish what runs within the grace, hand the rest back at once, and sign off."""
         log.info("worker %s is stopping, %d jobs running", self.id, self.executor.active)
         self.pump.stopping = True
+        self._tasks[2].cancel()  # the scheduler: what it would fire now is another worker's to run
         self.executor.stop_gathering()
         self.executor.hand_back_waiting()
         self.pump.nudge()
@@ -141,11 +148,11 @@ class Worker:
             load=self._load(),
         )  # fmt: skip
 
-    def _load(self) -> dict[str, int]:
+    def _load(self) -> dict[str, Any]:
         executor = self.executor
         return {
             "running": executor.active, "held": len(executor.held), "done": executor.completed,
-            "repaired": self._heartbeat.repaired,
+            "repaired": self._heartbeat.repaired, "schedules": self._scheduler.digest,
         }  # fmt: skip
 
     # -- what the store says
@@ -167,6 +174,7 @@ class Worker:
         self.executor.drop([id for id in reply.lost if id in self.executor.held])
         for id in reply.cancels:
             self.executor.cancel(id)
+        self._scheduler.heed(reply.schedules)
         if reply.ready:
             self.pump.poke()
         else:
