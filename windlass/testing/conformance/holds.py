@@ -150,10 +150,10 @@ class HoldRules:
         assert [hold and hold.kind for hold in await bench.store.holds(["a", "b"])] == [Held.ASIDE] * 2
 
     async def test_one_that_must_run_alone(self, bench: Bench) -> None:
-        await add_solo(bench)
         await bench.add("x", queue="x")
         busy = await bench.worker(queues=["x", "q"])
         await busy.take("x")
+        await add_solo(bench)
         assert (await busy.exchange(want=5)).drain
         hold = await bench.hold("solo")
         assert hold is not None

@@ -319,12 +319,12 @@ class OrderedRules:
         assert await old.ids() == ["b"]
 
     async def test_a_holder_that_must_run_alone_keeps_the_lane(self, bench: Bench) -> None:
-        await bench.add("solo", max_crashes=2, **ordered())
-        await bench.crash("solo")
-        await bench.add("b", **ordered())
         await bench.add("x", queue="x")
         busy = await bench.worker("busy", queues=["x", "q"])
         await busy.take("x")
+        await bench.add("solo", max_crashes=2, **ordered())
+        await bench.crash("solo")
+        await bench.add("b", **ordered())
         reply = await busy.exchange(want=5)
         assert (reply.claims, reply.drain) == ([], True)
         worker = await bench.worker("w1")
