@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 from tests.worker.helpers import SHORT, Ledger
-from windlass import Windlass, current
+from windlass import Windlass, current, once
 from windlass.errors import Retry, SoftTimeout
 from windlass.task import Task
 
@@ -179,6 +179,28 @@ async def index_slowly(docs: list[int]) -> list[int]:
     for job in current().batch:
         ledger.write("end", job)
     return docs
+
+
+@app.task(runs_in="process")
+def pay_in_child(order: int) -> Any:
+    with once() as block:
+        if not block.done:
+            note("charged")
+            block.result = 2 * order
+    if current().attempt == 1:
+        raise ConnectionError("after the charge")
+    return block.result
+
+
+@app.task(runs_in="process")
+async def pay_in_child_async(order: int) -> Any:
+    async with once() as block:
+        if not block.done:
+            note("charged")
+            block.result = 2 * order
+    if current().attempt == 1:
+        raise ConnectionError("after the charge")
+    return block.result
 
 
 def double(n: int) -> int:
