@@ -34,7 +34,7 @@ from windlass.core.schedule import (
     parse_policies,
     with_overlap,
 )
-from windlass.core.timing import Cron, Every, Gap, Once, Repeat, Timing, describe
+from windlass.core.timing import SHORTEST, Cron, Every, Gap, Once, Repeat, Timing, describe
 from windlass.errors import ConfigError, EnqueueError, UnknownSchedule
 from windlass.handle import Handle, SyncHandle
 from windlass.store.base import MAX_BATCH, Accept, PutSchedule, Schedule, Store
@@ -122,6 +122,12 @@ class Schedules:
         with contextlib.suppress(NameError):
             self._plan(entry, code=True)
 
+    def declare_call(self, name: str, timing: Timing, call: Signature[Any], policies: Mapping[str, object]) -> None:
+        """The same of a call that is a value already. One of this name before it is forgotten."""
+        entry = self._entry(name, timing, call.name, call.args, call.kwargs, policies)
+        options = {option: value for option, value in call.options.items() if option not in _NOT_HERE}
+        self.declared[name] = msgspec.structs.replace(entry, call=options)
+
     def declare_on(self, target: object, declare: Callable[[Task[Any, Any]], None]) -> None:
         """Declare for a task, or for a function that is about to become one."""
         if isinstance(target, Task):
@@ -152,6 +158,8 @@ class Schedules:
         check_schedule_name(name)
         if not isinstance(timing, Cron | Every | Once):
             raise ConfigError(f"{where}: the timing is {timing!r}; give cron(...), every(...) or once_at(...)")
+        if isinstance(timing, Every) and timing.ms < SHORTEST:
+            raise ConfigError(f"{where}: the shortest interval is {SHORTEST} ms")
         for option in options:
             if option in _NOT_HERE:
                 raise ConfigError(f"{where}: {option} is for one job, and a schedule makes many")

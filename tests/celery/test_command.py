@@ -257,18 +257,21 @@ def test_a_process_that_dies_loses_nothing_unless_it_is_to_run_at_most_once(proj
     stop(worker)
 
 
-def test_what_is_not_there_yet_says_so(project: Project) -> None:
+def test_no_beat_is_needed_and_flower_is_not_there_yet(project: Project) -> None:
     (project.folder / "beats.py").write_text(
         "from windlass.celery import Celery\nfrom windlass.celery.schedules import crontab\n"
-        "app = Celery('beats', broker='sqlite:///jobs.db')\napp.task(name='t')(lambda: 1)\n"
-        "app.conf.beat_schedule = {'nightly': {'task': 't', 'schedule': crontab(hour=3, minute=0)}}\n"
+        "app = Celery('beats', broker='sqlite:///jobs.db')\n"
+        "app.task(name='t')(lambda: open('ran.txt', 'a').write('x'))\n"
+        "app.conf.beat_schedule = {'nightly': {'task': 't', 'schedule': crontab(hour=3, minute=0)},\n"
+        "                          'often': {'task': 't', 'schedule': 0.2}}\n"
     )
-    text = project.celery("-A", "beats", "beat", "-l", "info", code=1)
+    text = project.celery("-A", "beats", "beat", "-l", "info")
     assert "nightly: t <crontab: 0 3 * * *" in text
-    assert "schedules do not run yet" in text
+    assert "No beat process is needed" in text
     assert "no dashboard yet" in project.celery("-A", "beats", "flower", "--port=5555", code=1)
-    worker = project.start("-A", "beats", "worker", "-c", "1", "-B")
-    soon(lambda: "schedules do not run yet" in project.output())
+    worker = project.start("-A", "beats", "worker", "-c", "2", "-B")
+    ran = project.folder / "ran.txt"
+    soon(lambda: ran.exists() and len(ran.read_text()) >= 2)
     stop(worker)
 
 

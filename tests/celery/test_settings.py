@@ -42,7 +42,7 @@ def test_settings_by_attribute_by_key_and_by_update() -> None:
         ("result_serializer", "yaml", "JSON"),
         ("task_annotations", {}, "give the options to the task itself"),
         ("mongodb_backend_settings", {}, "results are kept in the store itself"),
-        ("task_default_rate_limit", "1/s", "rate limits do not exist yet"),
+        ("task_default_rate_limit", "often", "give a text such as '10/s'"),
         ("timezone", "Mars/Olympus", "no time zone"),
         ("task_always_eager", "yes", "True or False"),
         ("task_time_limit", -1, "seconds"),

@@ -126,14 +126,6 @@ def test_loggers_of_tasks() -> None:
         get_task_logger("celery.task")
 
 
-def test_a_worker_with_schedules_says_that_they_do_not_run(app: Celery, caplog: pytest.LogCaptureFixture) -> None:
-    app.task(name="t")(lambda: 1)
-    app.conf.beat_schedule = {"often": {"task": "t", "schedule": 1}}
-    with caplog.at_level("WARNING"), working(app):
-        pass
-    assert "schedules do not run yet: the 1 entries of beat_schedule" in caplog.text
-
-
 # -- exceptions
 
 

@@ -130,7 +130,7 @@ def test_a_base_class_with_handlers_and_state(app: Celery) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rate_limit": "10/m"}, "rate limits do not exist yet"),
+        ({"rate_limit": "10/d"}, "give a text such as '10/s'"),
         ({"max_retires": 3}, "did you mean 'max_retries'"),
         ({"serializer": "pickle"}, "JSON"),
         ({"compression": "gzip"}, "nothing is compressed"),

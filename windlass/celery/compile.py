@@ -135,8 +135,11 @@ def last_id(result: ResultBase) -> str | None:
 # -- options
 
 
-def options_of(app: Celery, sig: Signature, extra: Extra, *, queue_of: str = "") -> dict[str, Any]:
-    """A call's options in Windlass's words: of the call, over the task's, over the routes."""
+def options_of(app: Celery, sig: Signature, extra: Extra, *, queue_of: str = "", told: bool = True) -> dict[str, Any]:
+    """A call's options in Windlass's words: of the call, over the task's, over the routes.
+
+    ``told``: who listens is told that the task goes out.
+    """
     name, given = queue_of or sig.task, sig.options
     for option in given:
         if option not in _NO_EFFECT:
@@ -163,7 +166,7 @@ def options_of(app: Celery, sig: Signature, extra: Extra, *, queue_of: str = "")
         options["result"] = not merged["ignore_result"]
     if merged.get("correlation_id"):
         options["correlation_id"] = merged["correlation_id"]
-    headers = _published(app, sig, options, dict(merged.get("headers") or {}))
+    headers = _published(app, sig, options, dict(merged.get("headers") or {}), told)
     if texts := write_extra(extra, headers):
         options["headers"] = texts
     return options
@@ -190,9 +193,11 @@ def _timing(app: Celery, given: Mapping[str, Any], options: dict[str, Any], extr
         extra.expires = (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
 
 
-def _published(app: Celery, sig: Signature, options: Mapping[str, Any], headers: dict[str, Any]) -> dict[str, Any]:
+def _published(
+    app: Celery, sig: Signature, options: Mapping[str, Any], headers: dict[str, Any], told: bool
+) -> dict[str, Any]:
     """Tell who listens that a task goes out; they may add headers."""
-    if signals.before_task_publish.has_listeners():
+    if told and signals.before_task_publish.has_listeners():
         known = {"id": options["id"], "task": sig.task}
         seen: dict[str, Any] = {**headers, **known}
         signals.before_task_publish.send(
@@ -326,17 +331,40 @@ def _made(
     app: Celery, sig: Signature, args: list[Any], kwargs: dict[str, Any], extra: Extra, *, fed: bool
 ) -> windlass.Signature[Any]:
     inner = sig.kwargs["task"].task if isinstance(sig, xmap | xstarmap) else ""
-    options = options_of(app, sig, extra, queue_of=inner)
+    return _call_of(
+        app, sig, args, kwargs, options_of(app, sig, extra, queue_of=inner), checked=not extra.errback, fed=fed
+    )
+
+
+def _call_of(
+    app: Celery, sig: Signature, args: list[Any], kwargs: dict[str, Any], options: dict[str, Any], *, checked: bool,
+    fed: bool,
+) -> windlass.Signature[Any]:  # fmt: skip
     task = app.tasks.get(sig.task)
     if task is None:
         by_name = {"*args": pack_all(args), **pack(kwargs)} if args else pack(kwargs)
         by_name_only: windlass.Signature[Any] = app.windlass.sig(sig.task, by_name, **options)
         return by_name_only
-    if not extra.errback:
+    if checked:
         task.check_arguments([None, *args] if fed and not sig.immutable else args, kwargs)
     declared = app.declared(sig.task)
     make_call = declared.si if sig.immutable else declared.s
     return make_call(*pack_all(args), **pack(kwargs)).set(**options)
+
+
+def periodic_call(app: Celery, sig: Signature) -> windlass.Signature[Any]:
+    """A call that is made again and again, so nothing in it may be of one moment."""
+    for name in ("eta", "link", "link_error"):
+        if sig.options.get(name):
+            raise ImproperlyConfigured(f"a periodic task cannot have {name}; let a task of your own make that call")
+    if isinstance(sig, chain | chord | group | chunks):
+        raise ImproperlyConfigured(f"a periodic task is one task, and {sig!r} is several; let a task call them")
+    options = options_of(app, sig, Extra(), told=False)
+    del options["id"]
+    options.pop("headers", None)
+    if texts := write_extra(Extra(), sig.options.get("headers")):
+        options["headers"] = texts
+    return _call_of(app, sig, list(sig.args), dict(sig.kwargs), options, checked=True, fed=False)
 
 
 # -- sending

@@ -13,6 +13,7 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from windlass.celery.exceptions import ImproperlyConfigured
+from windlass.celery.rates import rate_of
 from windlass.celery.schedules import maybe_schedule
 from windlass.core.hints import did_you_mean
 from windlass.errors import WindlassError
@@ -302,6 +303,7 @@ HONOURED: dict[str, tuple[Any, Parser]] = {
     "task_always_eager": (False, _flag),
     "task_default_priority": (None, _priority),
     "task_default_queue": ("celery", _text),
+    "task_default_rate_limit": (None, rate_of),
     "task_eager_propagates": (False, _flag),
     "task_ignore_result": (False, _flag),
     "task_queues": ((), _queues),
@@ -313,6 +315,7 @@ HONOURED: dict[str, tuple[Any, Parser]] = {
     "task_track_started": (True, _flag),
     "timezone": (None, _zone),
     "worker_concurrency": (None, _concurrency),
+    "worker_disable_rate_limits": (False, _flag),
     "worker_max_memory_per_child": (None, _count),
     "worker_max_tasks_per_child": (None, _count),
     "worker_pool": ("prefork", _pool),
@@ -361,7 +364,6 @@ ALWAYS = {
     "worker_cancel_long_running_tasks_on_connection_loss": "a worker that loses its lease stops its jobs",
     "worker_deduplicate_successful_tasks": "a job settles once",
     "worker_disable_prefetch": "a worker takes a job when it has a slot for it",
-    "worker_disable_rate_limits": "there are no rate limits yet",
     "worker_enable_remote_control": "cancelling goes through the store",
     "worker_hijack_root_logger": "handlers that are there are left alone",
     "worker_log_color": "colours are used in a terminal",
@@ -376,7 +378,7 @@ ALWAYS = {
 }  # fmt: skip
 
 REFUSED = {
-    "beat_cron_starting_deadline": "schedules do not run yet",
+    "beat_cron_starting_deadline": "a run that was missed is made up for once, however late",
     "beat_scheduler": "schedules are kept in the store, in no scheduler class",
     "broker_failover_strategy": "use redis+sentinel:// or redis+cluster://",
     "broker_login_method": "there is no broker",
@@ -388,7 +390,6 @@ REFUSED = {
     "result_compression": "nothing is compressed",
     "task_annotations": "give the options to the task itself",
     "task_compression": "nothing is compressed",
-    "task_default_rate_limit": "rate limits do not exist yet",
     "task_inherit_parent_priority": "give the priority with the call",
     "task_remote_tracebacks": "a traceback is kept as text",
     "task_retry_on_worker_lost": "use acks_late: a job whose worker died runs again, three times at most",

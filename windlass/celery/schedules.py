@@ -1,14 +1,16 @@
 """Celery's schedules as values: ``crontab`` and ``schedule``, with Celery's fields, its grammar and its checks.
 
-They say when; nothing here fires. Windlass keeps schedules in the store, not in a beat process.
+They say when; nothing here fires. Every worker runs them, from the store: there is no beat process.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from datetime import timedelta
+from collections.abc import Iterable, Set
+from datetime import datetime, timedelta, tzinfo
 from typing import Any
+
+from windlass.core.timing import Cron, Every, Timing
 
 __all__ = ["ParseException", "crontab", "crontab_parser", "maybe_schedule", "schedule"]
 
@@ -179,6 +181,23 @@ class schedule:
 
     def __repr__(self) -> str:
         return f"<freq: {self.seconds:g} seconds>"
+
+
+def timing_of(value: schedule | crontab, zone: tzinfo) -> tuple[Timing, dict[str, Any]]:
+    """The same as Windlass's timing, and the options of a schedule that go with it."""
+    if isinstance(value, schedule):
+        # A relative one keeps to full seconds, minutes, hours or days: it counts from a midnight.
+        start = {"start": datetime(1970, 1, 5, tzinfo=zone)} if value.relative else {}
+        return Every(round(value.seconds * 1000)), start
+    fields = (
+        _field(value.minute, 60), _field(value.hour, 24), _field(value.day_of_month, 31),
+        _field(value.month_of_year, 12), _field(value.day_of_week, 7),
+    )  # fmt: skip
+    return Cron((f"0 {' '.join(fields)}",), text=value.expression, both_days=True), {}
+
+
+def _field(numbers: Set[int], all_there_are: int) -> str:
+    return "*" if len(numbers) == all_there_are else ",".join(map(str, sorted(numbers)))
 
 
 def maybe_schedule(value: Any, relative: bool = False, app: Any = None) -> schedule | crontab:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.celery import _state, states, trace
 from windlass.celery.exceptions import ImproperlyConfigured, MaxRetriesExceededError, Retry
+from windlass.celery.rates import rate_of
 from windlass.celery.request import Context, node_name
 from windlass.celery.utils import uuid
 
@@ -158,11 +159,7 @@ class Task:
         self._app = app
         vars(self)["__name__"] = type(self).__name__  # as of the function it was made of
         where = f"task {self.name}"
-        if self.rate_limit is not None:
-            raise ImproperlyConfigured(
-                f"{where}: rate_limit={self.rate_limit!r}, and rate limits do not exist yet; leave it out, or limit "
-                "with a queue of its own and the number of its workers' processes"
-            )
+        rate_of(self.rate_limit, f"{where}: rate_limit")
         if self.backend is not None:
             raise ImproperlyConfigured(f"{where}: results are kept in the store itself, so backend= has no counterpart")
         if self.serializer not in (None, "json"):
@@ -192,6 +189,9 @@ class Task:
             "soft_timeout": soft, "retries": MANY, "backoff": trace.retry_in, "give_up_on": trace.no_retry_asked,
             "result": not self.ignore_result,
         }  # fmt: skip
+        said = self.rate_limit if self.rate_limit is not None else conf.task_default_rate_limit
+        if (rate := rate_of(said, f"task {self.name}: rate_limit")) and not conf.worker_disable_rate_limits:
+            options["rate"] = rate
         if False in (self.acks_late, self.reject_on_worker_lost):
             options["on_crash"] = "fail"
         return options

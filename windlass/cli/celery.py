@@ -21,7 +21,6 @@ import msgspec
 
 from windlass.app import Windlass
 from windlass.celery import Celery, signals
-from windlass.celery.app import NO_SCHEDULES
 from windlass.cli import banner, values
 from windlass.cli.errors import CliError, NotDone
 from windlass.cli.load import load_module, load_tasks, module_of_file, search_here, split
@@ -168,7 +167,7 @@ _OPTIONS = [
         show_default=True,
     ),
     click.option("--log-format", type=click.Choice(["text", "json"]), default="text", help="Text or JSON lines."),
-    click.option("-B", "--beat", is_flag=True, help="Schedules do not run yet: only says so."),
+    click.option("-B", "--beat", is_flag=True, **_UNUSED),
     click.option("-n", "--hostname", **_UNUSED),
     click.option("-O", "--optimization", **_UNUSED),
     click.option("-E", "--task-events", "--events", is_flag=True, **_UNUSED),
@@ -349,18 +348,21 @@ class Job(NamedTuple):
         return be_child(work)
 
 
-# -- what does not exist yet
+# -- what is not needed, and what does not exist yet
 
 
 @celery.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
 @click.pass_obj
 def beat(given: Given) -> None:
-    """Schedules do not run yet; shows those the app declares."""
+    """Not needed: every worker runs the schedules. Shows those the app declares."""
     app = find_celery(given)
     app.windlass.load()
     for name, entry in app.conf.beat_schedule.items():
         click.echo(f"{name}: {entry['task']} {entry['schedule']!r}")
-    raise NotDone(NO_SCHEDULES % len(app.conf.beat_schedule))
+    click.echo(
+        "No beat process is needed: schedules are kept in the store, and every worker fires them, each run once, "
+        "however many workers there are. Nothing was started. See `windlass schedules`."
+    )
 
 
 @celery.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})

@@ -24,14 +24,15 @@ from windlass import Task as WindlassTask
 from windlass.celery import _state, canvas, compile, conf, signals
 from windlass.celery import result as results
 from windlass.celery.exceptions import AlreadyRegistered, ImproperlyConfigured, NotRegistered
+from windlass.celery.rates import rate_of
 from windlass.celery.request import node_name
+from windlass.celery.schedules import timing_of
 from windlass.celery.signals import Signal
 from windlass.celery.task import Task, make_task
 from windlass.celery.values import pack
+from windlass.errors import WindlassError
 
 log = logging.getLogger("celery")
-
-NO_SCHEDULES = "schedules do not run yet: the %d entries of beat_schedule are checked and kept, and none will fire"
 
 _NOT_HERE = {
     "amqp": "there is no broker",
@@ -47,7 +48,7 @@ _NOT_HERE = {
     "start": "run `windlass celery -A module worker`",
     "worker_main": "run `windlass celery -A module worker`",
     "Worker": "run `windlass celery -A module worker`, or app.windlass.worker() inside a program",
-    "Beat": "schedules do not run yet",
+    "Beat": "every worker runs the schedules",
     "setup_security": "messages are not signed; protect the store",
     "add_defaults": "use app.conf.update()",
     "steps": "a worker's parts are its own",
@@ -79,6 +80,13 @@ class Control:
 
     def terminate(self, task_id: Any, **_: Any) -> None:
         self.revoke(task_id, terminate=True)
+
+    def rate_limit(self, task_name: str, rate_limit: Any, destination: Any = None, **_: Any) -> None:
+        """Another rate for a task, on all workers together. ``None`` and 0: no limit."""
+        if destination is not None:
+            raise ImproperlyConfigured("rate_limit(destination=...) has no counterpart: a rate holds for all workers")
+        gate = self.app.windlass.task_gate(task_name)
+        self.app.windlass.sync.run(gate.tune(rate=rate_of(rate_limit, f"the rate_limit of {task_name}")))
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(
@@ -113,6 +121,7 @@ class Celery:
         self._lock = threading.RLock()
         self._discover: list[tuple[Any, str | None]] = []
         self._sources: list[tuple[Any, str]] = []
+        self._periodic: set[str] = set()
         self._finalized = self._configured = False
         given = {"broker_url": broker, "result_backend": backend, "include": include, **(changes or {}), **settings}
         self.conf.update({name: value for name, value in given.items() if value is not None})
@@ -303,8 +312,7 @@ class Celery:
         worker = SimpleNamespace(hostname=node_name(), app=self)
         signals.worker_init.send(sender=worker)
         signals.worker_process_init.send(sender=worker)
-        if self.conf.beat_schedule:
-            log.warning(NO_SCHEDULES, len(self.conf.beat_schedule))
+        self.declare_schedules()
         signals.worker_ready.send(sender=worker)
 
     def _on_stop(self, state: SimpleNamespace) -> None:
@@ -363,14 +371,40 @@ class Celery:
     def add_periodic_task(
         self, schedule: Any, sig: Any, args: Any = (), kwargs: Any = None, name: str | None = None, **options: Any
     ) -> str:
-        """An entry of ``beat_schedule``."""
+        """An entry of ``beat_schedule``: workers run it."""
         found = canvas.maybe_signature(sig, self)
+        if found.members or found.is_empty:
+            raise ImproperlyConfigured(f"a periodic task is one task, and {found!r} is several; let a task call them")
         key = name or repr(found)
         self.conf.beat_schedule[key] = {
             "task": found.task, "schedule": schedule, "args": (*found.args, *args),
             "kwargs": {**found.kwargs, **(kwargs or {})}, "options": {**found.options, **options},
         }  # fmt: skip
         return key
+
+    def declare_schedules(self) -> None:
+        """``beat_schedule`` as it is now, as schedules of this worker's code."""
+        declared = self.windlass.schedules.declared
+        for gone in self._periodic - self.conf.beat_schedule.keys():
+            declared.pop(gone, None)
+        self._periodic = set(self.conf.beat_schedule)
+        for key, entry in self.conf.beat_schedule.items():
+            sig = canvas.Signature(
+                entry["task"], entry.get("args") or (), entry.get("kwargs") or {}, dict(entry.get("options") or {}),
+                app=self,
+            )  # fmt: skip
+            timing, policies = timing_of(entry["schedule"], self.timezone)
+            try:
+                call = compile.periodic_call(self, sig)
+                self.windlass.schedules.declare_call(key, timing, call, {**policies, "tz": self._zone_name()})
+            except (TypeError, ValueError, WindlassError) as error:
+                raise ImproperlyConfigured(f"beat_schedule[{key!r}]: {error}") from error
+
+    def _zone_name(self) -> str:
+        zone = getattr(self.timezone, "key", None)
+        if zone is None and self.timezone is not UTC:
+            raise ImproperlyConfigured(f"timezone is {self.timezone!r}; schedules need its name, like 'Europe/Berlin'")
+        return zone or "UTC"
 
     # -- the rest
 
