@@ -240,8 +240,8 @@ class Life:
         for claim in reply.claims:
             self.world.grant(claim.id, hand.id, sight)
         assert len(reply.claims) <= total
-        if len(reply.claims) < total:
-            self.nothing_left(sight, reply, bounded=now >= 0)
+        if len(reply.claims) < (total if now < 0 else min(total, now)):
+            self.nothing_left(sight, reply)
             self.idle[which % len(SIGHTS)] = self.world.now + reply.next_due if reply.next_due >= 0 else NEVER
         else:
             self.idle.pop(which % len(SIGHTS), None)
@@ -259,9 +259,9 @@ class Life:
             self.world.end(card, ends[id(outcome)])
         self.world.look()
 
-    def nothing_left(self, sight: Sight, reply: ExchangeReply, bounded: bool) -> None:
+    def nothing_left(self, sight: Sight, reply: ExchangeReply) -> None:
         """A worker with room got less than it asked for."""
-        if self.mixed or bounded:
+        if self.mixed:
             return
         left = self.world.startable(sight)
         assert not left, f"{sorted(left)} could start, and a worker with room was not given them"

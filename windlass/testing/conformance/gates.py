@@ -1165,3 +1165,21 @@ class WantRules:
         worker = await bench.worker()
         reply = await worker.exchange(want=Want([("q", 9)], 9, now=1))
         assert len(reply.claims) == 9
+
+    async def test_who_got_all_that_could_start_now_is_not_idle(self, bench: Bench) -> None:
+        await bench.add("p0", "p1")
+        worker = await bench.worker()
+        reply = await worker.exchange(want=Want([("q", 9)], 9, now=2))
+        assert (len(reply.claims), (await worker.info()).idle) == (2, False)
+        await worker.exchange(want=Want([("q", 9)], 9, now=0))
+        assert not (await worker.info()).idle
+        await worker.exchange(want=Want([("q", 9)], 9, now=1))
+        assert (await worker.info()).idle
+
+    async def test_nobody_who_is_full_is_woken_in_place_of_one_who_is_idle(self, bench: Bench) -> None:
+        full = await bench.worker("full")
+        await full.exchange(want=Want([("q", 9)], 9, now=0))
+        [idle] = await idle_workers(bench, 1)
+        await bench.add("k0", terms=Terms(key="k"))
+        await idle.mail.woken()
+        assert await woken([full]) == [0]
