@@ -12,8 +12,9 @@ Sync tests write ``with Harness(app) as h`` and call ``h.drain_sync()`` and ``h.
 Jobs run one after the other in the store's order, those of workflows too, each by the worker's own executor and runner.
 Plain functions run in a thread as on a worker, or with ``inline=True`` in the thread that drains, where they see its
 database transaction; ``runs_in="process"`` tasks run like plain functions and are not killable. Each drain is a
-worker's short life: start hooks run before it, stop hooks after. Timeouts count real time; only the store's clock is
-virtual. Finished jobs are kept however far the clock is moved, unless their task, queue or call says ``keep=``.
+worker's short life: start hooks run before it, stop hooks after. Schedules fire when the clock is moved over their
+slots. Timeouts count real time; only the store's clock is virtual. Finished jobs are kept however far the clock is
+moved, unless their task, queue or call says ``keep=``.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from windlass.core.job import NewJob, State
 from windlass.core.keep import Keep
 from windlass.errors import ConfigError, StoreUnavailable
 from windlass.handle import JobInfo, job_info
-from windlass.store.base import Accept, Answer, GraphAnswer, WatchReply
+from windlass.store.base import Accept, Answer, Fire, Fired, GraphAnswer, WatchReply
 from windlass.store.memory import MemoryStore
 from windlass.testing import asserts
 from windlass.testing.clock import VirtualClock
@@ -159,7 +160,7 @@ class Harness:
         self._shifts += 1
         self._shift = shift = Shift(
             self.app, self._new_store(), f"harness-{self._shifts}", awaited=self._still_awaited, inline=self.inline,
-            raise_errors=with_errors == "raise", limit=limit,
+            raise_errors=with_errors == "raise", limit=limit, clock=self.clock,
         )  # fmt: skip
         try:
             await shift.start()
@@ -290,6 +291,14 @@ class Recorder(MemoryStore):
         if answer.status is Accept.ACCEPTED:
             self._record(node for node in nodes if node.task)
         return answer
+
+    async def fire(self, fires: Sequence[Fire]) -> list[Fired]:
+        fired = await super().fire(fires)
+        for fire, one in zip(fires, fired, strict=True):
+            if one.done:
+                came = zip(fire.jobs, one.answers, strict=True)
+                self._record(job for job, answer in came if answer.status is Accept.ACCEPTED)
+        return fired
 
     def _record(self, jobs: Iterable[NewJob]) -> None:
         now = self.hub.clock.last

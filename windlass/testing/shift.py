@@ -23,13 +23,14 @@ from windlass.core.lifecycle import Outcome, Transition
 from windlass.errors import Cancel, JobFailed, Signal, StoreUnavailable, WindlassError
 from windlass.handle import read_error
 from windlass.middleware import AroundRun
-from windlass.store.base import BeatReply, Presence, Store, Want
+from windlass.store.base import BeatReply, Clock, Presence, Store, Want
 from windlass.worker.children import Children
 from windlass.worker.executor import Executor
 from windlass.worker.graphs import Graphs
 from windlass.worker.notes import NoteBuffer
 from windlass.worker.plan import declarations, default_queues
 from windlass.worker.runner import TIMED_OUT, Elsewhere, Run, judge, run_blocking, run_on_loop, timed_out
+from windlass.worker.scheduler import Scheduler
 from windlass.worker.threads import Done, Threads
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class Shift:
 
     def __init__(
         self, app: Windlass, store: Store, id: str, *, awaited: Callable[[], int], inline: bool, raise_errors: bool,
-        limit: int,
+        limit: int, clock: Clock,
     ) -> None:  # fmt: skip
         self._app, self._store, self.id, self._raise_errors, self._limit = app, store, id, raise_errors, limit
         self._awaited = awaited
@@ -62,6 +63,7 @@ class Shift:
         children = InlineChildren(self._threads, [self._keep_error] if raise_errors else [])
         self._executor = Executor(app, SLOTS, self._notes, children, Graphs(store), self._news.set)
         self._executor._threads = self._threads
+        self._scheduler = Scheduler(app, store, clock)
 
     # -- life
 
@@ -69,6 +71,7 @@ class Shift:
         if self._raise_errors:
             self._app.run_layers.append(self._keep_error)
         await self._run_hooks(self._app.start_hooks)
+        await self._insist(self._scheduler.declare)
         await self._insist(lambda: self._store.listen(self.id, self._on_mail))
 
     async def stop(self) -> None:
@@ -93,12 +96,14 @@ class Shift:
     async def next_step(self) -> int:
         """Milliseconds until something is due, or -1."""
         reply = await self._beat()
-        times = [ms for ms in (reply.next_due, reply.next_check) if ms >= 0]
+        scheduled = await self._insist(self._scheduler.catch_up)
+        times = [ms for ms in (reply.next_due, reply.next_check, scheduled) if ms >= 0]
         return min(times, default=-1)
 
     async def work_off(self) -> None:
         """Run what is due, and what that enqueues, until nothing is."""
         while True:
+            await self._insist(self._scheduler.catch_up)
             while (swept := await self._insist(self._store.sweep)).more:
                 pass
             await self._beat()

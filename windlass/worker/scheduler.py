@@ -184,6 +184,13 @@ class Scheduler:
             waits.append((self._heap[0][0] - self.now() + 1) / 1000)
         return max(0.0, min(waits))
 
+    async def catch_up(self) -> int:
+        """Read the schedules and fire all that is due; ms until the next slot, -1 for none. For who owns the time."""
+        await self._read()
+        while await self._fire_due():
+            pass
+        return max(0, self._heap[0][0] - self.now()) if self._heap else -1
+
     def now(self) -> int:
         """What time it is for the store."""
         return self._clock() + self._offset
