@@ -366,21 +366,23 @@ class Life:
             await self.check_sleepers()
 
     async def check_sleepers(self) -> None:
-        """If a job may start on a worker that sleeps, somebody who may take it was woken; if it may start later,
+        """If a job may start on a worker that sleeps, somebody was woken who looks there, or will wake in time.
 
-        somebody who may take it has an alarm that rings in time.
+        Whoever looks and does not declare it sets it aside, and so wakes who does.
         """
         marks = {info.presence.id: info.idle for info in await self.store.workers()}
         awake = [n for n in self.idle if not marks[self.hands[n].id] or self.idle[n] <= self.world.now]
-        coming = set().union(*(self.world.starts(SIGHTS[n]) for n in awake))
+        seen = {n: self.world.starts(Sight(SIGHTS[n].queues, frozenset(TASKS))) for n in self.idle}
+        coming = set().union(*(seen[n] for n in awake))
         for n in set(self.idle) - set(awake):
             for id, at in self.world.starts(SIGHTS[n]).items():
                 if id in coming:
                     continue
                 if at <= self.world.now:
                     raise AssertionError(f"{id} could start, and nobody was woken for it")
-                alarms = [self.idle[m] for m in self.idle if id in self.world.starts(SIGHTS[m])]
-                assert min(alarms) <= at, f"{id} could start in {at - self.world.now} ms, and nobody will wake for it"
+                alarms = [self.idle[m] for m in self.idle if id in seen[m]]
+                late = f"{id} could start in {at - self.world.now} ms, and nobody will wake for it"
+                assert min(alarms, default=NEVER) <= at, late
 
     async def finish(self) -> None:
         """Open everything and run whatever there is: nothing may be left."""
