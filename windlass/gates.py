@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 import msgspec
 
 from windlass.core.ids import check_name
-from windlass.core.limits import Limits, Rate
+from windlass.core.limits import NO_LIMITS, Limits, Rate
 from windlass.core.options import parse_options
 from windlass.core.terms import task_gate
 from windlass.errors import ConfigError, StoreError
@@ -102,9 +102,10 @@ async def retune(app: Windlass, gate: str, **said: Any) -> GateInfo:
 
 
 async def all_limits(app: Windlass) -> list[LimitInfo]:
+    """Gates that say something; engines may remember others for a while."""
     client = await app.client()
-    infos = [limit_info(gate) for gate in await client.store.gates()]
-    return sorted(infos, key=lambda info: (info.kind, info.name))
+    known = [gate for gate in await client.store.gates() if gate.note or gate.closed_for or gate.limits != NO_LIMITS]
+    return sorted(map(limit_info, known), key=lambda info: (info.kind, info.name))
 
 
 def check_tuning(given: dict[str, Any], names: Sequence[str], where: str) -> dict[str, Any]:

@@ -131,7 +131,8 @@ async def test_units_weigh(app: Windlass, crew: Crew) -> None:
     async with app.worker():
         handles = [await task.enqueue(3), await task.enqueue(2), await task.options(units=1).enqueue(9)]
         await reason(handles[1], "limit_reached")
-        assert crew.running == 1, "the lane gives its head or nothing"
+        await eventually(lambda: crew.running == 1)
+        assert await handles[2].state() is State.READY, "the lane gives its head or nothing"
         crew.open.set()
         assert await all_of(handles) == [3, 2, 9]
 
