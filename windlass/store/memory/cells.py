@@ -26,7 +26,7 @@ def swap(hub: Hub, name: str, expect: int, value: bytes | None, ttl: int, now: i
         return read(hub, name, now)
     if value is None:
         hub.cells.pop(name, None)
-    elif row is not None and expect == version and row.value == value:
+    elif row is not None and row.value == value:
         row.until = now + ttl
         hub.fade(row.until, lambda then: forget(hub, name, then))
     else:

@@ -103,6 +103,7 @@ def claim(hub: Hub, worker: WorkerRow, seq: int, want: Want, now: int, ended: li
         room.drain = bool(worker.running)
         if want.total > 0 and not room.drain:
             heapq.heappop(hub.solo[solo.queue])
+            worker.reserved = ""
             room.granted.append(grant(hub, worker, solo, seq, now))
             room.total = 0
     for queue, cap in want.queues:
@@ -173,12 +174,14 @@ class Search:
 def claim_queue(search: Search, room: Room, cap: int) -> None:
     """Up to ``cap`` jobs of one queue, in ready order; with lanes or gates, in the order of turns."""
     hub, queue, worker = search.hub, search.queue, search.worker
-    if hub.gates or hub.orders:
-        claim_turns(search, room, cap)
-        return
     cap = min(cap, room.total - len(room.granted))
+    flows = bool(hub.gates or hub.orders)
     while cap > 0 and (heap := search.first()) is not None:
-        row = heapq.heappop(heap)[1]
+        row = heap[0][1]
+        flows = flows or row.terms is not None
+        if flows:
+            break
+        heapq.heappop(heap)
         if search.ends(row):
             continue
         if not worker.takes(queue, row.task, row.version):
@@ -186,6 +189,8 @@ def claim_queue(search: Search, room: Room, cap: int) -> None:
         else:
             room.granted.append(grant(hub, worker, row, search.seq, search.now))
             cap -= 1
+    if flows:
+        claim_turns(search, room, cap)
 
 
 def claim_turns(search: Search, room: Room, cap: int) -> None:
@@ -195,26 +200,20 @@ def claim_turns(search: Search, room: Room, cap: int) -> None:
     limited = gate is not None and gate.bounds_claims()
     while cap > 0 and not room.is_over and not (limited and room.now <= 0):
         turn = whose_turn(search, room.now > 0)
-        if turn is None or (gate is not None and not is_open(hub, gate, turn.row, now)):
+        if turn is None:
             break
         row = turn.row
-        alone = lifecycle.runs_alone(row.crashes, row.max_crashes)
         if search.ends(row):
             continue
         if not search.worker.takes(queue, row.task, row.version):
             turn.take(hub)
             hub.set_aside(row, now)
-        elif alone and (search.worker.running or room.granted):
-            turn.take(hub)
-            lanes.keep_alone(hub, row)
-            search.worker.reserved, room.drain = row.id, True
         else:
             room.now -= limited or turn.lane is not None or bool(lanes.name_of(hub, row))
             room.granted.append(grant(hub, search.worker, row, search.seq, now, turn))
-            room.total = 0 if alone else room.total
             cap -= 1
-    if gate is not None and gates.has_ready(hub, queue) and (opens := gate.opens_to(1, now)) > 0:
-        hub.schedule(gate, opens)
+    if gate is not None and gates.has_ready(hub, queue):
+        is_open(hub, gate, 1, now)  # or when, for those left behind
 
 
 class Turn:
@@ -233,19 +232,23 @@ class Turn:
 
 
 def whose_turn(search: Search, laned: bool) -> Turn | None:
-    """The first of the lanes, unless the plain order comes before. Who stands in the wrong line is put right."""
-    hub = search.hub
+    """The first of the lanes, unless the plain order comes before; none if the queue's gate is closed to it.
+
+    Who stands in the wrong line is put into the right one.
+    """
+    hub, gate = search.hub, gates.of_queue(search.hub, search.queue)
     while True:
         heap = search.first()
         order = hub.orders.get(search.queue) if laned else None
         lane = order.before(heap[0][0] if heap is not None else None) if order is not None else None
-        if lane is not None:
-            if lanes.look(hub, lane) and (head := lane.head()) is not None:
-                return Turn(head, lane=lane)
-            continue
-        if heap is None:
+        row = lane.head() if lane is not None else heap[0][1] if heap is not None else None
+        if row is None or (gate is not None and not is_open(hub, gate, gates.units_of(row), search.now)):
             return None
-        row = heap[0][1]
+        if lane is not None:
+            if lanes.look(hub, lane):
+                return Turn(row, lane=lane)
+            continue
+        assert heap is not None
         name = lanes.name_of(hub, row)
         if not name or (laned and row.hold == ASIDE and gates.closed(hub, row, search.now) is None):
             return Turn(row, heap=heap)
@@ -253,9 +256,9 @@ def whose_turn(search: Search, laned: bool) -> Turn | None:
         lanes.join(hub, row, name)
 
 
-def is_open(hub: Hub, gate: Gate, row: Row, now: int) -> bool:
-    """Whether the queue's gate lets this job through; if not, all of the queue is left."""
-    opens = gate.opens_to(gates.units_of(row), now)
+def is_open(hub: Hub, gate: Gate, units: int, now: int) -> bool:
+    """Whether a queue's gate lets so many units through. If not all of the queue is left, until it opens."""
+    opens = gate.opens_to(units, now)
     if opens > 0:
         hub.schedule(gate, opens)
     return opens == OPEN
@@ -280,28 +283,25 @@ def cancels(worker: WorkerRow) -> list[str]:
 def wake_others(hub: Hub, worker: WorkerRow, now: int) -> None:
     """Idle workers for what this exchange made claimable and its own worker did not take."""
     worker.idle = False
-    for queue, laned in list(hub.fresh):
+    for queue in list(hub.fresh):
         order = hub.orders.get(queue)
-        listed = laned and order is not None and order.next() is not None
-        if not listed and hub.head(hub.ready[queue], NOT_HELD) is None and hub.head(hub.solo[queue], SOLO) is None:
-            del hub.fresh[queue, laned]
+        heads = hub.head(hub.ready[queue], NOT_HELD) or hub.head(hub.solo[queue], SOLO)
+        if heads is None and (order is None or order.next() is None):
+            del hub.fresh[queue]
     hub.wake_fresh(now)
 
 
 def has_work(hub: Hub, worker: WorkerRow, queue: str, now: int) -> bool:
     """Whether a worker would be granted something of a queue now."""
     gate = gates.of_queue(hub, queue)
-    if gate is not None and (opens := gate.opens_to(1, now)) != OPEN:
-        if opens > 0 and gates.has_ready(hub, queue):
-            hub.schedule(gate, opens)
+    if gate is not None and (not gates.has_ready(hub, queue) or not is_open(hub, gate, 1, now)):
         return False
     if queue in hub.solo and solo_head(hub, queue, now, []) is not None:
         return True
     search = Search(hub, worker, queue, 0, now, [])
-    if not (hub.gates or hub.orders):
+    if not (hub.gates or hub.orders or hub.keys):
         return search.first() is not None
-    turn = whose_turn(search, True)
-    return turn is not None and (gate is None or is_open(hub, gate, turn.row, now))
+    return whose_turn(search, True) is not None
 
 
 def queue_info(hub: Hub, name: str, now: int) -> QueueInfo:

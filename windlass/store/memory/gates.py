@@ -92,11 +92,10 @@ class Gate:
         rate = self.limits.rate
         return bool(self.limits.limit) or (rate is not None and rate.every > 0)
 
-    def spare(self, now: int) -> int:
-        """How many units might pass now. For a key's gate only its head can tell."""
-        if self.opens_to(1, now) != OPEN:
+    def spare(self, limit: int | None, rate: Rate | None, now: int) -> int:
+        """How many units might pass now."""
+        if self.opens_at(limit, rate, 1, now) != OPEN:
             return 0
-        limit, rate = self.limits.limit, self.limits.rate
         free = max(limit - self.held, 1) if limit else PLENTY
         if rate is None or not rate.every:
             return free
@@ -180,6 +179,16 @@ def closed(hub: Hub, row: Row, now: int) -> tuple[Gate, int] | None:
         if at != OPEN:
             return gate, at
     return None
+
+
+def room(hub: Hub, row: Row, now: int) -> int:
+    """How many jobs like this one its lane might give now."""
+    terms = row.terms
+    concerned = list(of_lane(hub, row))
+    if terms is not None and terms.key and (row.queue, terms.key) not in hub.keys:
+        concerned.append((Gate(""), *of_key(hub, row.queue, terms)))
+    units = min((gate.spare(limit, rate, now) for gate, limit, rate in concerned), default=PLENTY)
+    return max(1, units // units_of(row))
 
 
 def charge(hub: Hub, row: Row, now: int) -> list[Gate]:

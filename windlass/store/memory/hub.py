@@ -50,8 +50,8 @@ class Hub(Telling):
         self.accepted = self.ranks = self.turns = self.versions = 0
         self.touched: set[str] = set()
         self.default_keep: dict[str, tuple[str, str]] = {}
-        # What a step made claimable, by queue and whether only one who can start it at once may have it.
-        self.fresh: defaultdict[tuple[str, bool], int] = defaultdict(int)
+        # How many jobs a step made claimable, by queue: so many idle workers are woken behind it.
+        self.fresh: defaultdict[str, int] = defaultdict(int)
         # Flow. Without gates and lanes these are empty, and a job without terms never meets them.
         self.gates: dict[str, Gate] = {}
         self.keys: dict[tuple[str, str], Gate] = {}
@@ -114,7 +114,7 @@ class Hub(Telling):
     def push_ready(self, row: Row) -> None:
         row.hold = NOT_HELD
         heapq.heappush(self.ready[row.queue], (row.rank, row))
-        self.fresh[row.queue, False] += 1
+        self.fresh[row.queue] += 1
 
     def make_scheduled(self, row: Row, due: int) -> None:
         self.watch_expiry(row)
@@ -200,14 +200,13 @@ class Hub(Telling):
     def wake_fresh(self, now: int) -> None:
         """Wake idle workers for what this step made claimable, unless the queue's gate is closed to all of it."""
         fresh, self.fresh = self.fresh, defaultdict(int)
-        for (queue, laned), count in fresh.items():
+        for queue, count in fresh.items():
             gate = gates.of_queue(self, queue)
             opens = gate.opens_to(1, now) if gate is not None else OPEN
             if gate is not None and opens > 0 and gates.has_ready(self, queue):
                 self.schedule(gate, opens)
             if opens == OPEN:
-                limited = laned or (gate is not None and gate.bounds_claims())
-                self.wake(queue, count, (lambda worker: worker.free) if limited else None)
+                self.wake(queue, count)
 
     def wake_for_due(self, before: int, now: int) -> None:
         """One idle worker sleeps until the next due time: when that came nearer, someone must set the alarm anew."""

@@ -40,13 +40,13 @@ class Lane:
 
     __slots__ = (
         "ended_at", "entry", "expects", "fading", "gate", "heap", "holder", "listed", "name", "opened_by", "opens",
-        "queue", "stands", "strict", "turn",
+        "queue", "size", "stands", "strict", "turn",
     )  # fmt: skip
 
     def __init__(self, queue: str, name: str) -> None:
         self.queue, self.name, self.strict = queue, name, is_strict(name)
         self.heap: list[tuple[int, Row]] = []
-        self.turn = self.opens = self.ended_at = 0
+        self.turn = self.opens = self.ended_at = self.size = 0
         self.expects = 1
         self.listed = self.fading = False
         self.entry: tuple[int, int] | None = None
@@ -79,7 +79,10 @@ class Lane:
 
 
 class Order:
-    """The lanes of one queue, those listed in the order of their turns. ``plain``: the turn of the plain order."""
+    """The lanes of one queue, those listed in the order of their turns.
+
+    ``plain``: the turn the plain order took last among them; before all others at first.
+    """
 
     def __init__(self) -> None:
         self.lanes: dict[str, Lane] = {}
@@ -139,9 +142,6 @@ def enter(hub: Hub, row: Row) -> None:
     elif name:
         join(hub, row, name)
     else:
-        order = hub.orders.get(row.queue)
-        if order is not None and hub.head(hub.ready[row.queue], NOT_HELD) is None:
-            order.plain = hub.next_turn()
         hub.push_ready(row)
 
 
@@ -155,7 +155,7 @@ def must_wait_in_line(hub: Hub, row: Row, name: str) -> bool:
 def keep_alone(hub: Hub, row: Row) -> None:
     row.hold = SOLO
     heapq.heappush(hub.solo[row.queue], (row.rank, row))
-    hub.fresh[row.queue, False] += 1
+    hub.fresh[row.queue] += 1
 
 
 def find(hub: Hub, queue: str, name: str) -> Lane:
@@ -176,15 +176,21 @@ def join(hub: Hub, row: Row, name: str) -> None:
         if lane.holder is None and lane.ended_at and lane.ended_at + REMEMBERED <= hub.clock.last:
             lane.expects = 1
     row.hold, row.lane = IN_LANE, lane
+    lane.size += 1
     heapq.heappush(lane.heap, (row.rank, row))
+    was_listed = lane.listed
     if lane.head() is row:
-        was_listed = lane.listed
         look(hub, lane)
-        more = was_listed and lane.listed and not lane.strict
-    else:
-        more = lane.listed and not lane.strict
-    if more:
-        hub.fresh[row.queue, True] += 1
+    if was_listed and lane.listed and lane.size <= may_give(hub, lane):
+        hub.fresh[row.queue] += 1
+
+
+def may_give(hub: Hub, lane: Lane) -> int:
+    """How many jobs a lane may give at once."""
+    head = lane.head()
+    if head is None or lane.strict:
+        return 1
+    return min(lane.size, gates.room(hub, head, hub.clock.last))
 
 
 # -- finding its place
@@ -192,18 +198,22 @@ def join(hub: Hub, row: Row, name: str) -> None:
 
 def look(hub: Hub, lane: Lane) -> bool:
     """Find a lane's place anew; whether its turn may come."""
-    now, head = hub.clock.last, lane.head()
-    was_listed, was_at = lane.listed, lane.gate
+    now, was_listed, was_at = hub.clock.last, lane.listed, lane.gate
     lane.clear()
-    if head is not None and not waits_for_number(hub, lane, head, now):
+    while (head := lane.head()) is not None and not waits_for_number(hub, lane, head, now):
         shut = gates.closed(hub, head, now)
-        if shut is None:
-            enlist(hub, lane, head)
-        else:
+        if shut is not None:
             wait_at(hub, lane, *shut, again=was_at is shut[0])
+            break
+        if not lifecycle.runs_alone(head.crashes, head.max_crashes):
+            enlist(hub, lane, head)
+            break
+        pull(lane, head)
+        keep_alone(hub, head)
     pass_on(hub, lane, was_at)
     if lane.listed:
-        hub.fresh[lane.queue, True] += not was_listed
+        if not was_listed:
+            hub.fresh[lane.queue] += may_give(hub, lane)
         return True
     by, lane.opened_by = lane.opened_by, None
     if head is None:
@@ -279,13 +289,19 @@ def take(hub: Hub, lane: Lane, row: Row, granted: bool) -> None:
     """A lane gives its head, which then has it if it is strict, and goes behind all others."""
     if granted:
         lane.opened_by = None
+    pull(lane, row)
+    lane.turn = hub.next_turn()
+    look(hub, lane)
+
+
+def pull(lane: Lane, row: Row) -> None:
+    """The head goes out of the line, and has the lane if that is strict."""
     if lane.heap and lane.heap[0][1] is row:
         heapq.heappop(lane.heap)
     row.lane, row.hold = None, NOT_HELD
+    lane.size -= 1
     if lane.strict:
         lane.holder = row
-    lane.turn = hub.next_turn()
-    look(hub, lane)
 
 
 def charge(hub: Hub, row: Row) -> None:
@@ -309,6 +325,7 @@ def leave(hub: Hub, row: Row) -> None:
     lane = row.lane
     if lane is not None:
         row.lane, row.hold = None, NOT_HELD
+        lane.size -= 1
         look(hub, lane)
 
 
@@ -339,14 +356,14 @@ def try_open(hub: Hub, gate: Gate, jobs: int = PLENTY) -> None:
     ``jobs``: so many more of a queue may start now that this is its gate.
     """
     now = hub.clock.last
-    units = PLENTY if gate.key else gate.spare(now)
+    units = PLENTY if gate.key else gate.spare(gate.limits.limit, gate.limits.rate, now)
     if not units:
         opens = gate.opens_to(1, now)
         if opens > 0:
             hub.schedule(gate, opens)
         return
     if gate.queue and not gate.key and gates.has_ready(hub, gate.queue):
-        hub.fresh[gate.queue, True] += min(units, jobs, hub.counts[gate.queue][State.READY])
+        hub.fresh[gate.queue] += min(units, jobs, hub.counts[gate.queue][State.READY])
     if gate.waiting:
         open_gate(hub, gate, min(units, STEP))
         if units > STEP and not gate.key and gate.has_lanes():

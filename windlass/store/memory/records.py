@@ -128,10 +128,10 @@ def event_row(row: Row) -> EventRow:
 
 
 class WorkerRow:
-    """One worker: its lease, its last exchange and what it holds. ``free``: it could start a job at once."""
+    """One worker: its lease, its last exchange and what it holds."""
 
     __slots__ = (
-        "beat_at", "dead", "free", "idle", "known", "last_seq", "lease_until", "open_queues", "presence", "refused",
+        "beat_at", "dead", "idle", "known", "last_seq", "lease_until", "open_queues", "presence", "refused",
         "reserved", "running",
     )  # fmt: skip
 
@@ -144,7 +144,6 @@ class WorkerRow:
         self.refused: list[str] = []
         self.reserved = ""
         self.idle = self.dead = False
-        self.free = True
 
     def renew(self, presence: Presence, now: int) -> None:
         if presence.declares != self.presence.declares:

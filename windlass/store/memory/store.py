@@ -151,7 +151,7 @@ class MemoryStore:
             groups += sweeps.end_events(ended)
             groups.append(("started", worker, [[job.id, job.task, job.queue] for job in granted]))
             claims.wake_others(hub, row, now)
-            row.idle, row.free = len(granted) < want.total, room.now > 0
+            row.idle = len(granted) < (want.total if want.now < 0 else min(want.now, want.total))
             if hub.todos:  # more than one step may do: the next exchange goes on
                 row.idle = False
                 hub.tell({worker}, None)

@@ -47,8 +47,8 @@ def meet(hub: Hub, key: Key, job: NewJob, terms: Terms, now: int) -> tuple[Answe
         return Answer(Accept.DUPLICATE, holder=holder.id), None
     if holder.task != job.task:
         return Answer(Accept.REFUSED, f"unique key held by {holder.id}, a job of {holder.task}"), None
-    target = key.successor if holder.state is State.RUNNING else holder
-    if target is None:
+    target = key.successor or holder  # what was called last runs last
+    if target.state is State.RUNNING:
         return None, None
     replace(hub, target, job, terms, now)
     return Answer(Accept.REPLACED, holder=target.id), target
