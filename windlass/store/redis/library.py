@@ -14,15 +14,22 @@ from importlib.resources import files
 from windlass.core import lifecycle
 from windlass.store.redis.commands import Library
 
-SHARED = ("records", "step", "skills", "links", "moves", "lives", "spread", "again", "todos")
+SHARED = (
+    "records", "step", "skills", "links", "moves", "flow", "gates", "lanes", "unique", "lives", "spread", "again",
+    "todos",
+)  # fmt: skip
 """What all calls are made of, each part needing only what is above it."""
 
-CALLS = (("insert",), ("staging",), ("claim", "exchange"), ("beat",), ("sweep",), ("read",), ("change",), ("watch",))
+CALLS = (
+    ("insert",), ("staging",), ("claim", "exchange"), ("beat",), ("sweep",), ("read",), ("change",), ("watch",),
+    ("tune",), ("cells",), ("schedules",),
+)  # fmt: skip
 """The calls, each in a scope of its own: Lua allows 200 local names in one."""
 
 FUNCTIONS = (
     "insert", "exchange", "beat", "leave", "note", "sweep", "change", "watch", "unwatch", "get", "find", "queues",
-    "workers", "logs", "insert_graph", "inputs", "graph", "workflows", "members",
+    "workers", "logs", "insert_graph", "inputs", "graph", "workflows", "members", "tune", "gates", "holds", "uniques",
+    "swap", "cells", "put_schedules", "drop_schedules", "schedules", "fire",
 )  # fmt: skip
 
 
@@ -51,6 +58,7 @@ def errors() -> str:
         "crashed": many,
         "unknown": unknown.replace(b"99999", b"@version@").replace(b"88888", b"@seconds@"),
         "corrupt": lifecycle.corrupt_error(),
+        "dropped": lifecycle.dropped_error("@queue@", 99_999).replace(b"99999", b"@most@"),
     }
     return "{ " + ", ".join(f"{name} = [==[{error.decode()}]==]" for name, error in made.items()) + " }"
 

@@ -12,28 +12,38 @@ from windlass.core.event import Entry
 from windlass.core.graph import GraphInfo, Input, NewGraph
 from windlass.core.job import Finished, Job, LogLine, NewJob, State
 from windlass.core.lifecycle import Transition
+from windlass.core.limits import over
 from windlass.errors import StoreClosed, StoreError
 from windlass.store.base import (
     MAX_BATCH,
-    Accept,
     Action,
     Answer,
     BeatReply,
+    Cell,
     Change,
     ChangeReply,
     Clock,
     Deliver,
     ExchangeReply,
+    Fire,
+    Fired,
+    GateInfo,
     GraphAnswer,
     GraphPage,
+    Hold,
     Note,
     Page,
     Presence,
+    PutSchedule,
     Query,
     QueueInfo,
+    Schedule,
+    SchedulePage,
     StoreInfo,
     StoreSettings,
     SweepReply,
+    Tuning,
+    UniqueInfo,
     Want,
     WatchReply,
     WorkerInfo,
@@ -48,8 +58,6 @@ from windlass.store.redis.promise import describe
 from windlass.store.shared import ALLOWED, CODE, STATES, check_batch
 
 log = logging.getLogger("windlass.redis")
-
-ACCEPTED, DUPLICATE = Answer(Accept.ACCEPTED), Answer(Accept.DUPLICATE)
 
 
 class RedisStore:
@@ -100,7 +108,7 @@ class RedisStore:
         check_batch(len(jobs))
         if not jobs:
             return []
-        return answers(await self._call("insert", *wire.insert(jobs), durable=True))
+        return [wire.answer(said) for said in await self._call("insert", *wire.insert(jobs), durable=True)]
 
     async def insert_graph(self, graph: NewGraph, first: int, nodes: Sequence[NewJob], commit: bool) -> GraphAnswer:
         check_batch(len(nodes))
@@ -116,7 +124,7 @@ class RedisStore:
             raise StoreClosed(f"the connection to {self.place.shown} is not open")
         now = self._clock() if self._clock is not None else b""
         args = (self._settings, now, *wire.insert(jobs))
-        return answers(self._threads.call(self._names["insert"], *args, durable=True))
+        return [wire.answer(said) for said in self._threads.call(self._names["insert"], *args, durable=True)]
 
     async def exchange(self, worker: str, seq: int, moves: Sequence[Transition], want: Want) -> ExchangeReply:
         check_batch(len(moves))
@@ -154,6 +162,56 @@ class RedisStore:
             changed, skipped, why = wire.change_reply(await self._call("change", *args, durable=True))
             reply.changed, reply.skipped = changed, dict(zip(skipped, why, strict=True))
         return reply
+
+    # -- gates, unique keys, cells
+
+    async def tune(self, tunings: Sequence[Tuning]) -> list[GateInfo]:
+        check_batch(len(tunings))
+        return wire.gates(await self._call("tune", wire.tune(tunings), durable=True)) if tunings else []
+
+    async def gates(self, names: Sequence[str] = ()) -> list[GateInfo]:
+        return wire.gates(await self._call("gates", *names))
+
+    async def holds(self, ids: Sequence[str]) -> list[Hold | None]:
+        return [wire.hold(packed) for packed in await self._call("holds", *ids)] if ids else []
+
+    async def uniques(self, keys: Sequence[str]) -> list[UniqueInfo | None]:
+        return wire.uniques(await self._call("uniques", *keys)) if keys else []
+
+    async def swap(self, name: str, expect: int, value: bytes | None, ttl: int) -> Cell:
+        args = (name, expect, ttl, int(value is None), value or b"")
+        return wire.cell(name, *await self._call("swap", *args, durable=True))
+
+    async def cells(self, names: Sequence[str]) -> list[Cell]:
+        parts = await self._call("cells", *names) if names else []
+        return [wire.cell(name, *parts[4 * at : 4 * at + 4]) for at, name in enumerate(names)]
+
+    # -- schedules
+
+    async def put_schedules(self, puts: Sequence[PutSchedule]) -> list[Schedule | None]:
+        check_batch(len(puts))
+        rows = await self._call("put_schedules", wire.put_schedules(puts), durable=True) if puts else []
+        return [wire.schedule(put.name, row) for put, row in zip(puts, rows, strict=True)]
+
+    async def drop_schedules(self, names: Sequence[str]) -> list[bool]:
+        check_batch(len(names))
+        return [bool(gone) for gone in await self._call("drop_schedules", *names, durable=True)] if names else []
+
+    async def schedules(self, names: Sequence[str] = (), after: str = "", limit: int = MAX_BATCH) -> SchedulePage:
+        stamp, cursor, *rows = await self._call("schedules", after, min(limit, MAX_BATCH), *names)
+        found = [wire.schedule(name.decode(), row) for name, row in zip(rows[::2], rows[1::2], strict=True)]
+        return SchedulePage([row for row in found if row is not None], cursor.decode(), int(stamp))
+
+    async def fire(self, fires: Sequence[Fire]) -> list[Fired]:
+        check_batch(max(len(fires), sum(len(fire.jobs) for fire in fires)))
+        reply = await self._call("fire", *wire.fire(fires), durable=True) if fires else []
+        return [
+            Fired(
+                done=bool(reply[at]), row=wire.schedule(fires[at // 3].name, reply[at + 1]),
+                answers=[wire.answer(said) for said in reply[at + 2]],
+            )
+            for at in range(0, len(reply), 3)
+        ]  # fmt: skip
 
     # -- waiting
 
@@ -275,7 +333,7 @@ class RedisStore:
         return [wire.entry(name, fields[1]) for name, fields in found]
 
     async def queues(self) -> list[QueueInfo]:
-        counts, ages = await self._call("queues")
+        counts, ages, lanes, said = await self._call("queues")
         infos: dict[str, QueueInfo] = {}
         for field, number in zip(counts[::2], counts[1::2], strict=True):
             info = infos.setdefault(field[1:].decode(), QueueInfo(name=field[1:].decode(), counts={}))
@@ -283,6 +341,12 @@ class RedisStore:
                 info.counts[str(STATES[int(field[:1])])] = int(number)
         for queue, age in zip(ages[::2], ages[1::2], strict=True):
             infos[queue.decode()].oldest_ready = int(age)
+        for queue, number in zip(lanes[::2], lanes[1::2], strict=True):
+            if queue.decode() in infos:
+                infos[queue.decode()].lanes = int(number)
+        for queue, declared, tuned in zip(said[::3], said[1::3], said[2::3], strict=True):
+            if queue.decode() in infos:
+                infos[queue.decode()].limits = over(wire.limits(tuned), wire.limits(declared))
         return [infos[name] for name in sorted(infos)]
 
     async def workers(self) -> list[WorkerInfo]:
@@ -299,14 +363,10 @@ class RedisStore:
         return await describe(self._link, self.place)
 
 
-def answers(said: list[bytes]) -> list[Answer]:
-    return [
-        ACCEPTED if not word else DUPLICATE if word == b"=" else Answer(Accept.CONFLICT, word.decode()) for word in said
-    ]
-
-
 def argument(change: Change) -> Word:
     """The one value an action needs."""
     if change.action is Action.EDIT:
         return change.payload
+    if change.action is Action.RESCHEDULE:
+        return f"{change.at} {change.delay}"
     return change.priority if change.action is Action.REPRIORITISE else change.queue

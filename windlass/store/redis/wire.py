@@ -16,18 +16,30 @@ from windlass.core.event import Row as EventRow
 from windlass.core.graph import GraphInfo, Input, NewGraph
 from windlass.core.job import MAX_CRASHES, Finished, Job, LogLine, NewJob, State
 from windlass.core.lifecycle import Transition
+from windlass.core.limits import NO_LIMITS, Limits
 from windlass.core.links import WIDTH, In, Inject, Links, On, Out, Shape
+from windlass.core.terms import Terms
 from windlass.store.base import (
     Accept,
+    Answer,
     BeatReply,
+    Cell,
     Declared,
     ExchangeReply,
+    Fire,
+    GateInfo,
     GraphAnswer,
+    Held,
+    Hold,
     Note,
     Presence,
+    PutSchedule,
     Query,
+    Schedule,
     StoreSettings,
     SweepReply,
+    Tuning,
+    UniqueInfo,
     Want,
     WatchReply,
 )
@@ -44,7 +56,7 @@ news = msgspec.msgpack.Decoder(list[Finished]).decode
 presence = msgspec.msgpack.Decoder(Presence).decode
 log_line = msgspec.msgpack.Decoder(tuple[int, int, str, str]).decode
 
-_PLAIN = (0, 0, 0, 0, MAX_CRASHES, 0, "", "")
+_PLAIN = (0, 0, 0, 0, MAX_CRASHES, 0, "", "", None)
 PREFIX = 11
 
 
@@ -69,15 +81,49 @@ def insert(jobs: Sequence[NewJob]) -> list[Word]:
         args += (job.id, body[1:])  # the values without the head of the array around them
         extra = (
             job.delay, job.at, job.expires_in, job.expires_at, job.max_crashes, job.crash_delay, job.keep_done,
-            job.keep_failed,
+            job.keep_failed, job.terms,
         )  # fmt: skip
-        extras.append(0 if extra == _PLAIN else (*extra[:4], CODE[job.expire_to], *extra[4:]))
+        extras.append(0 if extra == _PLAIN else (*extra[:4], CODE[job.expire_to], *extra[4:8], terms(job.terms)))
     args[0] = encode(extras)
     return args
 
 
+def as_text(data: bytes) -> msgspec.Raw:
+    """Bytes in the only form of them that Lua's MessagePack reads."""
+    size = len(data)
+    if size < 32:
+        return msgspec.Raw(bytes((0xA0 + size,)) + data)
+    if size < 1 << 16:
+        return msgspec.Raw(b"\xda" + size.to_bytes(2, "big") + data)
+    return msgspec.Raw(b"\xdb" + size.to_bytes(4, "big") + data)
+
+
+def terms(given: Terms | None) -> msgspec.Raw | bool:
+    """Terms as they are kept; the functions read them too. False for none."""
+    return False if given is None else as_text(encode(given))
+
+
+_ANSWERS = {
+    "=": Accept.DUPLICATE, "R": Accept.REPLACED, "C": Accept.CONFLICT, "F": Accept.FULL, "X": Accept.REFUSED,
+}  # fmt: skip
+_ACCEPTED, _DUPLICATE = Answer(Accept.ACCEPTED), Answer(Accept.DUPLICATE)
+
+
+def answer(said: bytes) -> Answer:
+    """The answer to one job: a letter, and behind it who has its key or why it was not taken."""
+    if not said:
+        return _ACCEPTED
+    if said == b"=":
+        return _DUPLICATE
+    text = said.decode()
+    status = _ANSWERS[text[0]]
+    if status in (Accept.DUPLICATE, Accept.REPLACED):
+        return Answer(status, holder=text[1:])
+    return Answer(status, text[1:])
+
+
 def exchange(worker: str, seq: int, moves: Sequence[Transition], want: Want) -> list[Word]:
-    wanted: list[Any] = []
+    wanted: list[Any] = [want.now]
     for queue, cap in want.queues:
         wanted += (queue, cap)
     plain: list[Any] = []
@@ -182,10 +228,12 @@ class Head(msgspec.Struct, array_like=True):
     fingerprint: str
     result: msgspec.Raw
     error: msgspec.Raw
+    terms: msgspec.Raw
     links: Place | bool
 
 
 _head = msgspec.msgpack.Decoder(Head).decode
+_terms = msgspec.msgpack.Decoder(Terms).decode
 _body = msgspec.msgpack.Decoder(tuple[str, int, str, int, bytes, bytes]).decode
 RECORD = 7
 
@@ -213,6 +261,9 @@ def record(parts: Sequence[bytes]) -> Job | None:
         finished_at=h.finished, result=result or _raw(h.result), error=error or _raw(h.error),
         progress=progress or None,
     )  # fmt: skip
+    packed = _raw(h.terms)
+    if packed is not None:
+        job.terms = _terms(packed)
     if isinstance(h.links, Place):
         job.graph, job.awaits, job.replaced = h.links.graph, h.links.awaits, bool(h.links.replaced)
         job.links = place(links) if links else None
@@ -282,7 +333,7 @@ def _new_head(graph: str, node: NewJob, links: Links, outs: list[Any]) -> tuple[
     return (
         0, 0, node.task, node.version, node.queue, node.priority, _WAITING, 1, 0, 0, 0, 0, 0, "", 0, 0, 0, 0,
         node.expires_at, CODE[node.expire_to], node.max_crashes, node.crash_delay, 0, 0, 0, 0, node.keep_done,
-        node.keep_failed, "", "", False, False, place,
+        node.keep_failed, "", "", False, False, terms(node.terms), place,
     )  # fmt: skip
 
 
@@ -369,6 +420,106 @@ def graph(id: bytes, packed: bytes, meta: bytes) -> GraphInfo:
         counts={str(state): number for state, number in ended if number}, reason=g.reason, culprit=g.culprit,
         parent=g.parent, stopping=g.stopping, meta=meta, created_at=g.created, finished_at=g.finished,
     )  # fmt: skip
+
+
+# -- gates, unique keys, cells
+
+_limits = msgspec.msgpack.Decoder(Limits).decode
+_hold = msgspec.msgpack.Decoder(tuple[Held, str, str, str, int, int, int]).decode
+GATE = 10
+
+
+def tune(tunings: Sequence[Tuning]) -> bytes:
+    def packed(said: Limits | bytes | msgspec.UnsetType) -> msgspec.Raw | bool:
+        if isinstance(said, msgspec.UnsetType):
+            return False
+        return as_text(encode(said) if isinstance(said, Limits) else said)
+
+    return encode(
+        [
+            [
+                one.name, one.expect, packed(one.declared), packed(one.tuned),
+                -1 if one.closed_for is msgspec.UNSET else one.closed_for, packed(one.note),
+            ]
+            for one in tunings
+        ]
+    )  # fmt: skip
+
+
+def limits(packed: bytes) -> Limits:
+    return _limits(packed) if packed else NO_LIMITS
+
+
+def gates(parts: Sequence[Any]) -> list[GateInfo]:
+    return [
+        GateInfo(
+            name=name.decode(), version=version, declared=limits(declared), tuned=limits(tuned), closed_for=closed_for,
+            note=note, held=held, waiting=waiting, opens_in=opens_in, changed=bool(changed),
+        )
+        for name, version, declared, tuned, closed_for, note, held, waiting, opens_in, changed in (
+            parts[at : at + GATE] for at in range(0, len(parts), GATE)
+        )
+    ]  # fmt: skip
+
+
+def hold(packed: bytes) -> Hold | None:
+    if not packed:
+        return None
+    kind, lane, gate, holder, missing, opens_in, ahead = _hold(packed)
+    return Hold(
+        kind=kind, lane=lane, gate=gate, holder=holder, missing=missing, opens_in=opens_in, ahead=ahead
+    )  # fmt: skip
+
+
+def uniques(parts: Sequence[Any]) -> list[UniqueInfo | None]:
+    return [
+        UniqueInfo(holder=parts[at].decode(), successor=parts[at + 1].decode(), window=parts[at + 2])
+        if parts[at]
+        else None
+        for at in range(0, len(parts), 3)
+    ]
+
+
+def cell(name: str, version: int, value: bytes, expires_in: int, done: int) -> Cell:
+    return Cell(name=name, version=version, value=value, expires_in=expires_in, done=bool(done))
+
+
+# -- schedules
+
+
+class ScheduleRow(msgspec.Struct, array_like=True):
+    """A schedule's row; the order is that of lua/schedules.lua."""
+
+    body: msgspec.Raw
+    next_slot: int
+    paused: str
+    version: int
+    fired: int
+    last_slot: int
+    last_at: int
+    last_job: str
+
+
+_schedule_row = msgspec.msgpack.Decoder(ScheduleRow).decode
+
+
+def schedule(name: str, packed: bytes) -> Schedule | None:
+    if not packed:
+        return None
+    s = _schedule_row(packed)
+    return Schedule(
+        name=name, body=_raw(s.body) or b"", next_slot=s.next_slot, paused=s.paused, version=s.version, fired=s.fired,
+        last_slot=s.last_slot, last_at=s.last_at, last_job=s.last_job,
+    )  # fmt: skip
+
+
+def put_schedules(puts: Sequence[PutSchedule]) -> bytes:
+    return encode([[put.name, as_text(put.body), put.next_slot, put.paused, put.expect] for put in puts])
+
+
+def fire(fires: Sequence[Fire]) -> list[Word]:
+    said = [[fire.name, fire.version, fire.slot, fire.next_slot, len(fire.jobs)] for fire in fires]
+    return [encode(said), *insert([job for fire in fires for job in fire.jobs])]
 
 
 # -- events

@@ -107,7 +107,7 @@ do
             h[RESULT], h[ERROR], h[REASON], h[FINGERPRINT] = false, false, '', ''
         end
         call('HDEL', t.k.progress, id)
-        h[ATTEMPT], h[CRASHES], h[SNOOZES], h[EXPIRES] = 0, 0, 0, 0
+        h[ATTEMPT], h[CRASHES], h[SNOOZES], h[EXPIRES], h[RANK] = 0, 0, 0, 0, 0
     end
 
     function graphs.retry_all(t, id)

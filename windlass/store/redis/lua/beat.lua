@@ -2,20 +2,22 @@
 
 local function any_ready(t, skills)
     for _, queue in ipairs(skills.queues) do
-        if call('EXISTS', t.p .. 'ready:' .. queue, t.p .. 'solo:' .. queue) > 0 then return true end
-        if #my_asides(t, skills, queue) > 0 then return true end
+        if gates.room(t, 'queue:' .. queue) > 0 then
+            if call('EXISTS', t.p .. 'ready:' .. queue, t.p .. 'solo:' .. queue, t.p .. 'lanes:' .. queue) > 0 then return true end
+            if #my_asides(t, skills, queue) > 0 then return true end
+        end
     end
     return false
 end
 
 -- beat(settings, now, worker, acked, lease, mark, skills, presence, held)
 --   skills     see skills.lua; held: MessagePack list of ids; presence: as the worker shows itself, not looked into
--- Answers MessagePack: [gone, lost, cancels, ready, next_due, next_check].
+-- Answers MessagePack: [gone, lost, cancels, ready, next_due, next_check, schedules].
 local function beat(keys, args)
     local t, worker, acked, lease, mark = begin(keys, args), args[3], tonumber(args[4]), tonumber(args[5]), args[6]
     local key, held = t.p .. 'worker:' .. args[3], cmsgpack.unpack(args[9])
     local known = call('HMGET', key, 'dead', 'until', 'mark', 'lease')
-    local gone = { true, held, {}, false, -1, -1 }
+    local gone = { true, held, {}, false, -1, -1, t.schedules }
     if not known[1] and acked > 0 then return pack(gone) end  -- buried, with the number of its last exchange
     if known[1] and (known[1] == '1' or tonumber(known[2]) <= t.now) then
         -- Judged lost: its jobs may be elsewhere by now, so it must not go on under this name.
@@ -53,7 +55,7 @@ local function beat(keys, args)
     graphs.wake(t)
     commit(t)
     graphs.wake_any(t)
-    return pack({ false, lost, cancels(t, worker, call('HGET', key, 'asked')), any_ready(t, skills), next_due(t), next_check(t) })
+    return pack({ false, lost, cancels(t, worker, call('HGET', key, 'asked')), any_ready(t, skills), (next_due(t)), next_check(t), t.schedules })
 end
 
 -- leave(settings, now, worker, crashed): answers 1 while there is more to give back. A sweep goes on if the caller does not.

@@ -1,6 +1,6 @@
 -- change(settings, now, action, allowed, argument, reason, filter, id, id, …)
 --   allowed    for each state '1' or '0': whether the action applies to it; others are skipped with its name as the reason
---   argument   queue for move, priority for reprioritise, payload for edit
+--   argument   queue for move, priority for reprioritise, payload for edit, 'at delay' for reschedule
 --   filter     '' or the query that found these jobs, see read.lua: one that no longer fits is passed over
 -- Answers MessagePack: [changed ids, skipped ids, why each was skipped].
 
@@ -14,17 +14,34 @@ function ACTIONS.retry(t, id, h) graphs.retry_job(t, id, h) end
 function ACTIONS.promote(t, id, h)
     unplace(t, id, h)
     make_ready(t, id, h)
-    wake(t, h[QUEUE], 1)
+    wake_for(t, h)
+end
+
+function ACTIONS.reschedule(t, id, h, times)
+    local at, delay = string.match(times, '^(%d+) (%d+)$')
+    local due = max(tonumber(at), tonumber(delay) > 0 and t.now + tonumber(delay) or 0)
+    if due <= t.now and h[STATE] == READY then return end
+    unplace(t, id, h)
+    if due > t.now then
+        t.due_before = t.due_before or next_due(t)
+        return make_scheduled(t, id, h, due)
+    end
+    make_ready(t, id, h)
+    wake_for(t, h)
 end
 
 function ACTIONS.move(t, id, h, queue)
     unplace(t, id, h)
+    if h[TERMS] and queue ~= h[QUEUE] then
+        flow.over(t, id, h, true)
+        h[RANK] = 0
+    end
     count(t, h[QUEUE], h[STATE], -1)
     h[QUEUE] = queue
     count(t, queue, h[STATE], 1)
     if h[STATE] == READY then
         make_ready(t, id, h)
-        wake(t, queue, 1)
+        wake_for(t, h)
     elseif h[STATE] == SCHEDULED then
         add(t, 'due', h[DUE], id)
     end
@@ -88,6 +105,12 @@ local function act(t, id, h, action, allowed, argument, reason)
     if byte(allowed, h[STATE] + 1) == 48 then return STATES[h[STATE]] end
     local why_not = h[LINKS] and h[LINKS][L.GRAPH] ~= '' and why_not_member(t, id, h, action)
     if why_not then return why_not end
+    local terms = action == 'retry' and flow.terms(h)
+    if terms and terms.unique ~= '' then
+        local held = unique.held(t, terms.unique)
+        if held and held[1] ~= id then return 'unique key held by ' .. held[1] end
+        unique.take(t, terms.unique, id, h[AT], terms.window)
+    end
     if action == 'retry' and graphs.refuses(t, h) then  -- with all the others, in their order
         graphs.retry_all(t, h[LINKS][L.GRAPH])
         return false

@@ -2,11 +2,12 @@
 local new_claiming, claim, claim_part
 do
 
-    -- One exchange's search for jobs. `parts` becomes the reply, `held` what is written: ids and stamps.
-    function new_claiming(t, w, seq, total)
+    -- One exchange's search for jobs. `parts` becomes the reply, `held` what is written: ids and stamps. `now`: so many of lanes and of
+    -- limited queues may be granted.
+    function new_claiming(t, w, seq, total, now)
         return {
-            t = t, w = w, seq = seq, total = total, granted = 0, turned_away = 0, held = {}, parts = {}, started = {},
-            emptied = {},
+            t = t, w = w, seq = seq, total = total, now = now < 0 and total or now, granted = 0, turned_away = 0, held = {}, parts = {},
+            started = {}, emptied = {},
             -- What all jobs have in common that are claimed as they came in.
             stamp = struct.pack('>I6I6', t.now, seq), claim = '\1\1\207' .. struct.pack('>I8', seq) .. '\0\0\0\207\0\0',
         }
@@ -93,17 +94,37 @@ do
         return heads
     end
 
-    -- Offers jobs that are in no index any more, in their order: each is granted, ends, or is set aside.
+    -- A job that is to have a lane goes into it, in its place. It was in the plain order, or set aside, and in no index any more.
+    local function into_lane(t, id, h, queue, lane, rank)
+        if not h then return lanes.join_fresh(t, id, queue, lane, rank, true) end
+        t.rows[id] = h
+        if h[RANK] == 0 then h[RANK] = rank end
+        lanes.join(t, id, h, lane, true)
+        touch(t, id)
+    end
+
+    -- Offers jobs that are in no index any more, in their order: each is granted, ends, or is set aside. From the first that has to go
+    -- into a lane on, all others go back to the plain order: that lane may come first. True then.
     local function offer(c, queue, ids, ranks)
         local t, skills = c.t, c.w.skills
         local before, bodies = c.granted, call_many('HMGET', t.k.jobs, ids)
-        local heads = heads_of(t, ids)
+        local heads, parted = heads_of(t, ids), false
         load_places(t, ids, heads)
         for i, id in ipairs(ids) do
             local raw = bodies[i]
             local from, task, version, came_to = read_body(raw)
             local h = t.rows[id] or (heads[i] and read_head(heads[i]))
-            if not from or (heads[i] and not h) or (not h and not is_numbered(raw)) or not readable(h, queue, task, came_to, skills) then
+            local lane = (t.gates or h and h[TERMS]) and from and lanes.of(t, h and h[TASK] or task, h and flow.terms(h)) or ''
+            if lane ~= '' and not (h and runs_alone(h)) then
+                into_lane(t, id, h, queue, lane, ranks[i])
+                parted, c.turned_away = true, c.turned_away + 1
+            elseif parted then
+                add(t, 'ready:' .. queue, ranks[i], id)
+                if h and h[HOLD] ~= NOT_HELD then
+                    h[HOLD], t.rows[id] = NOT_HELD, h
+                    touch(t, id)
+                end
+            elseif not from or (heads[i] and not h) or (not h and not is_numbered(raw)) or not readable(h, queue, task, came_to, skills) then
                 quarantine(t, id, queue, READY)
                 c.turned_away = c.turned_away + 1
             elseif not h and takes(skills, queue, task, version) then
@@ -130,6 +151,7 @@ do
         end
         count(t, queue, READY, before - c.granted)
         count(t, queue, RUNNING, c.granted - before)
+        return parted
     end
 
     -- The first jobs of several indexes by rank, taken out of them.
@@ -169,8 +191,9 @@ do
         return ids, ranks
     end
 
-    -- Up to `take` jobs of one queue in ready order, merged with what was set aside by others and this worker declares.
-    local function claim_queue(c, queue, take, special)
+    -- Up to `take` jobs of one queue in ready order, merged with what was set aside by others and this worker declares. True if some
+    -- of what was found has gone into lanes.
+    local function claim_plain(c, queue, take, special)
         local t = c.t
         local asides = special and my_asides(t, c.w.skills, queue) or {}
         if #asides > 0 then asides[#asides + 1] = 'ready:' .. queue end
@@ -183,7 +206,7 @@ do
             end
             if #ids == 0 then return end
             local before, all = c.granted, #ids < take
-            offer(c, queue, ids, ranks)
+            if offer(c, queue, ids, ranks) then return true end
             take = take - (c.granted - before)
             if all and #asides == 0 then
                 c.emptied[queue] = true
@@ -194,6 +217,356 @@ do
                 c.more = true
                 return
             end
+        end
+    end
+
+    -- ---- taking turns
+
+    -- Lanes of one queue while a claim takes turns among them: those not seen yet come from `lanes:<queue>` in pages, those that have
+    -- given a job go behind all others of their band. Nothing of this is written before its end.
+    local PAGE = 300
+
+    local function new_lane(t, queue, name, score)
+        return {
+            name = name, key = t.p .. (name == '' and 'ready:' .. queue or 'lane:' .. queue .. '\n' .. name), score = score, was = score,
+            strict = name ~= '' and (byte(name, 1) == 111 or byte(name, 1) == 115), at = 1, ids = {}, ranks = {}, taken = {}, gone = {},
+        }
+    end
+
+    -- Reads more of a lane's jobs, `size` of them and one more, to know what comes behind them.
+    local function read_more(o, lane, size)
+        local from = #lane.ids
+        local found = call('ZRANGE', lane.key, format('%d', from), format('%d', from + size), 'WITHSCORES')
+        lane.all = #found < 2 * (size + 1)
+        for i = 1, #found, 2 do
+            lane.ids[#lane.ids + 1], lane.ranks[#lane.ranks + 1] = found[i], tonumber(found[i + 1])
+        end
+    end
+
+    -- Reads the records of jobs that are soon looked at.
+    local function fetch(o, t, ids)
+        local bodies, heads = call_many('HMGET', t.k.jobs, ids), heads_of(t, ids)
+        load_places(t, ids, heads)
+        local keys = {}
+        for i, id in ipairs(ids) do
+            local h = t.rows[id]
+            if not h and heads[i] then
+                h = read_head(heads[i])
+                if h then t.rows[id] = h else o.damaged[id] = true end
+            end
+            o.bodies[id] = bodies[i] or ''
+            local terms = h and flow.terms(h)
+            if terms and terms.key ~= '' then keys[#keys + 1] = gates.of_key(o.queue, terms.key) end
+        end
+        if #keys > 0 then gates.load(t, keys) end
+    end
+
+    local function next_page(o, t)
+        local found = call('ZRANGE', t.p .. 'lanes:' .. o.queue, format('%d', o.from), format('%d', o.from + o.size - 1), 'WITHSCORES')
+        local ids = {}
+        o.page, o.at, o.from = {}, 1, o.from + #found / 2
+        for i = 1, #found, 2 do
+            local lane = new_lane(t, o.queue, found[i], tonumber(found[i + 1]))
+            read_more(o, lane, o.per)
+            for k = 1, min(o.per, #lane.ids) do ids[#ids + 1] = lane.ids[k] end
+            o.page[#o.page + 1], o.seen[#o.seen + 1] = lane, lane
+        end
+        fetch(o, t, ids)
+    end
+
+    local function new_order(c, queue, take)
+        local t = c.t
+        local open = call('ZCARD', t.p .. 'lanes:' .. queue)
+        local o = {
+            queue = queue, open = open, from = 0, size = min(take, PAGE), per = math.ceil(take / max(1, open)), page = {}, at = 1,
+            back = {}, seen = {}, bodies = {}, damaged = {},
+        }
+        for band = 0, 9 do o.back[band] = { first = 1, last = 0 } end
+        local head = open > 0 and call('ZRANGE', t.p .. 'ready:' .. queue, '0', '0', 'WITHSCORES') or {}
+        if head[1] then
+            local turn = tonumber(call('HGET', t.k.turns, queue) or 0)
+            o.plain = new_lane(t, queue, '', floor(tonumber(head[2]) / BAND) * BAND + turn)
+            o.seen[1] = o.plain
+        end
+        return o
+    end
+
+    -- The lane whose turn it is; nil when there is none but the plain order.
+    local function next_lane(o, t)
+        if not o.page[o.at] and o.from < o.open then next_page(o, t) end
+        local best, from = o.page[o.at], 'page'
+        for band = 0, 9 do
+            local list = o.back[band]
+            local lane = list[list.first]
+            if lane then
+                if not best or lane.score < best.score then best, from = lane, list end
+                break
+            end
+        end
+        if not best then return nil end
+        if o.plain and o.plain.score < best.score then
+            local plain = o.plain
+            o.plain = nil
+            return plain
+        end
+        if from == 'page' then o.at = o.at + 1 else from[from.first], from.first = nil, from.first + 1 end
+        return best
+    end
+
+    -- The job at the head of a lane, nil where it is empty.
+    local function head_of_lane(o, t, lane)
+        while true do
+            local id = lane.ids[lane.at]
+            if not id then
+                if lane.all then return nil end
+                read_more(o, lane, max(10, o.per))
+            elseif lane.taken[id] then
+                lane.at = lane.at + 1
+            else
+                local rank = lane.ranks[lane.at]
+                if lane.strict and not lane.looked then
+                    lane.looked = true
+                    id, rank = lanes.head(t, o.queue, lane.name, id, rank)
+                    if not id then  -- the one before it was turned away, and it has to wait for another now
+                        lanes.changed(t, o.queue, lane.name)
+                        lane.shut = true
+                        return nil
+                    end
+                end
+                if o.bodies[id] == nil then
+                    local ids = { id }
+                    for k = lane.at + 1, min(#lane.ids - 1, lane.at + o.per) do ids[#ids + 1] = lane.ids[k] end
+                    fetch(o, t, ids)
+                end
+                return id, rank
+            end
+        end
+    end
+
+    local function take_out(lane, id)
+        lane.taken[id], lane.gone[#lane.gone + 1], lane.looked = true, id, nil
+    end
+
+    local function turn_away(c, lane, id)
+        take_out(lane, id)
+        c.turned_away = c.turned_away + 1
+    end
+
+    -- Kept out of all orders until a worker is empty.
+    local function keep_alone(c, id, h)
+        h[HOLD], c.solo = SOLO, true
+        add(c.t, 'solo:' .. h[QUEUE], h[RANK], id)
+        touch(c.t, id)
+    end
+
+    -- What becomes of the job at a lane's head: 'granted', 'gone' (the next one may have its turn), 'had' (it has the lane and does not
+    -- run yet), 'laned' (it goes into another lane), or the gate that is closed for it and when that opens.
+    local function look(c, o, lane, id, rank)
+        local t, queue, skills = c.t, o.queue, c.w.skills
+        local raw, h = o.bodies[id], t.rows[id] or nil
+        local from, task, version, came_to = read_body(raw)
+        if not from or o.damaged[id] or (not h and not is_numbered(raw)) or not readable(h, queue, task, came_to, skills) then
+            turn_away(c, lane, id)
+            quarantine(t, id, queue, READY)
+            return 'gone'
+        end
+        local terms = h and flow.terms(h)
+        if h then task, version = h[TASK], h[VERSION] end
+        if h and h[EXPIRES] > 0 and h[EXPIRES] <= t.now then
+            turn_away(c, lane, id)
+            h[HOLD] = NOT_HELD
+            expire(t, id, h)
+            return 'gone'
+        elseif h and graphs.refuses(t, h) then
+            turn_away(c, lane, id)
+            h[HOLD] = NOT_HELD
+            graphs.refuse(t, id, h)
+            return 'gone'
+        end
+        local own = lane.name == '' and lanes.of(t, task, terms) or ''
+        if own ~= '' then
+            turn_away(c, lane, id)
+            into_lane(t, id, h, queue, own, rank)
+            return 'laned'
+        end
+        if not takes(skills, queue, task, version) then
+            turn_away(c, lane, id)
+            h = h or fresh_head(raw, rank)
+            t.rows[id] = h
+            set_aside(t, id, h)
+            return lane.strict and 'had' or 'gone'
+        end
+        if t.gates or terms then
+            local gate, opens = gates.first_shut(t, queue, task, terms)
+            if gate then return gate, opens, task, terms end
+        end
+        if h and runs_alone(h) then
+            turn_away(c, lane, id)
+            keep_alone(c, id, h)
+            return lane.strict and 'had' or 'gone'
+        end
+        if t.gates or terms then gates.charge(t, queue, task, terms) end
+        take_out(lane, id)
+        if h then grant(c, id, h, raw, from) else grant_fresh(c, id, raw, from, task, queue, rank) end
+        return 'granted'
+    end
+
+    -- Where a lane stands behind its turn.
+    local function go_behind(o, t, lane)
+        local id, rank = head_of_lane(o, t, lane)
+        if not id then
+            lane.empty = true  -- it is not strict: those give one
+            return
+        end
+        t.rank = t.rank + 1
+        local band = lane.strict and 4 or floor(rank / BAND)
+        lane.score = band * BAND + t.rank
+        if lane.name == '' then
+            o.plain = lane
+        else
+            local list = o.back[band]
+            list.last = list.last + 1
+            list[list.last] = lane
+        end
+    end
+
+    -- One lane's turn: true if it gave a job. What is done is written down in the lane and comes into the indexes at the end.
+    local function turn(c, o, lane)
+        local t, queue = c.t, o.queue
+        while c.turned_away < CHUNK do
+            local id, rank = head_of_lane(o, t, lane)
+            if not id then
+                lane.empty = not lane.shut
+                return false
+            end
+            local what, opens, task, terms = look(c, o, lane, id, rank)
+            if what == 'granted' then
+                if lane.strict then
+                    lanes.have(t, queue, lane.name, id)
+                    lane.had = true
+                else
+                    go_behind(o, t, lane)
+                end
+                return true
+            elseif what == 'had' then
+                lanes.have(t, queue, lane.name, id)
+                lane.had = true
+                return false
+            elseif what == 'laned' then
+                o.parted = true
+            elseif what ~= 'gone' then
+                if what == 'queue:' .. queue then
+                    o.left = true
+                else
+                    c.turned_away = c.turned_away + 1
+                    lane.waits = true
+                    lanes.wait_at(t, queue, lane.name, what, opens, id, rank, lane.score % BAND)
+                    if sub(what, 1, 5) ~= 'task:' then gates.nudge(t, task, sub(what, 1, 8) ~= 'breaker:' and terms or nil) end
+                end
+                return false
+            elseif t.gates then
+                local h = t.rows[id]
+                gates.nudge(t, h and h[TASK] or sub(lane.name, 2), h and flow.terms(h))
+            end
+            if o.parted then return false end
+        end
+        c.more = true
+        return false
+    end
+
+    -- Writes down what became of the lanes.
+    local function close_order(o, t)
+        local scored, gone, empty = {}, {}, 0
+        for _, lane in ipairs(o.seen) do
+            call_many('ZREM', lane.key, lane.gone)
+            if lane.name == '' then
+                if lane.score ~= lane.was then call('HSET', t.k.turns, o.queue, format('%d', lane.score % BAND)) end
+            elseif lane.empty then
+                gone[#gone + 1], empty = lane.name, empty + 1
+            elseif lane.waits then
+                gone[#gone + 1] = lane.name
+            elseif lane.had then
+                gone[#gone + 1] = lane.name
+                if call('EXISTS', lane.key) == 1 then
+                    lanes.had(t, o.queue, lane.name, lane.score % BAND)
+                else
+                    empty = empty + 1
+                end
+            elseif lane.score ~= lane.was then
+                scored[#scored + 1] = format('%d', lane.score)
+                scored[#scored + 1] = lane.name
+            end
+        end
+        call_many('ZREM', t.p .. 'lanes:' .. o.queue, gone)
+        call_many('ZADD', t.p .. 'lanes:' .. o.queue, scored)
+        lanes.count(t, o.queue, -empty)
+    end
+
+    -- Up to `take` jobs of a queue's lanes, and of its plain order as one of them. Answers how many are still to be taken of the plain
+    -- order alone, none where its queue is left.
+    local function claim_turns(c, queue, take, limited)
+        local t, o, before = c.t, new_order(c, queue, take), c.granted
+        while take > 0 and c.now > 0 and not c.more and not o.left and not o.parted do
+            local lane = next_lane(o, t)
+            if not lane then break end
+            if turn(c, o, lane) then
+                take = take - 1
+                if lane.name ~= '' or limited then c.now = c.now - 1 end
+            end
+        end
+        close_order(o, t)
+        count(t, queue, READY, before - c.granted)
+        count(t, queue, RUNNING, c.granted - before)
+        if o.left or (limited and c.now <= 0) then return 0, false end
+        return take, o.parted
+    end
+
+    -- What others set aside and this worker declares goes back to where it was, as much as may be taken.
+    local function fetch_asides(c, queue, take)
+        local t, groups = c.t, my_asides(c.t, c.w.skills, queue)
+        if #groups == 0 then return end
+        local ids, ranks = pop_merged(t, groups, take)
+        load(t, ids)
+        for i, id in ipairs(ids) do
+            local h = row(t, id)
+            if is_lost(h) then
+                quarantine(t, id, queue, READY)
+            else
+                h[RANK] = ranks[i]
+                place_ready(t, id, h, true)
+            end
+        end
+    end
+
+    -- Up to `take` jobs of one queue.
+    local function claim_queue(c, queue, take, special)
+        local t, before = c.t, c.granted
+        local limited = false
+        if t.gates then
+            local row_of = t.gates['queue:' .. queue]
+            limited = row_of and (row_of.limit > 0 or row_of.every > 0)
+            if row_of and gates.room(t, 'queue:' .. queue) <= 0 then return end
+        end
+        if special and t.lanes then fetch_asides(c, queue, take) end
+        local again = true
+        while again and not c.more do
+            flow.open(t)
+            flush(t)
+            local left, parted = take - (c.granted - before), false
+            if left <= 0 then return end
+            if t.lanes and call('EXISTS', t.p .. 'lanes:' .. queue) == 1 then left, parted = claim_turns(c, queue, left, limited) end
+            again = parted
+            if left > 0 and not again and not c.more then
+                local granted = c.granted
+                if limited then left = min(left, c.now, (gates.room(t, 'queue:' .. queue))) end
+                again = claim_plain(c, queue, left, special)
+                if limited then
+                    c.now = c.now - (c.granted - granted)
+                    if c.granted > granted then gates.charge(t, queue, nil, nil, c.granted - granted) end
+                end
+            end
+            again = again or next(t.freed) ~= nil or #t.marks > 0
+            if c.turned_away >= CHUNK then c.more = true end
         end
     end
 
@@ -209,6 +582,12 @@ do
         return false
     end
 
+    -- Whether a gate other than its queue's is closed for a job: then it waits in its lane, and nobody keeps himself free for it.
+    local function has_shut_gate(t, h)
+        local gate = (t.gates or h[TERMS]) and gates.first_shut(t, h[QUEUE], h[TASK], flow.terms(h))
+        return gate and gate ~= 'queue:' .. h[QUEUE]
+    end
+
     -- The job this worker should take alone: one nobody else has reserved, or any at all if it is empty.
     local function first_solo(c, queues, busy)
         local t, w = c.t, c.w
@@ -216,12 +595,19 @@ do
         for _, queue in ipairs(queues) do
             local head = call('ZRANGE', t.p .. 'solo:' .. queue, 0, 0)
             local h = head[1] and row(t, head[1])
-            while head[1] and (is_lost(h) or graphs.refuses(t, h)) do
+            while head[1] and (is_lost(h) or graphs.refuses(t, h) or has_shut_gate(t, h)) do
                 call('ZREM', t.p .. 'solo:' .. queue, head[1])
-                if is_lost(h) then quarantine(t, head[1], queue, READY) else graphs.refuse(t, head[1], h) end
+                if is_lost(h) then
+                    quarantine(t, head[1], queue, READY)
+                elseif graphs.refuses(t, h) then
+                    graphs.refuse(t, head[1], h)
+                else
+                    place_ready(t, head[1], h, true)
+                end
                 head = call('ZRANGE', t.p .. 'solo:' .. queue, 0, 0)
                 h = head[1] and row(t, head[1])
             end
+            if h and gates.first_shut(t, queue, h[TASK], flow.terms(h)) then h = nil end
             if h and takes(w.skills, queue, h[TASK], h[VERSION]) and not (h[EXPIRES] > 0 and h[EXPIRES] <= t.now) then
                 if not busy or not reserved_elsewhere(t, w.id, head[1]) then
                     w.reserved = head[1]
@@ -256,6 +642,7 @@ do
             return nil
         end
         w.reserved, w.alone = '', id
+        if t.gates or h[TERMS] then gates.charge(t, h[QUEUE], h[TASK], flow.terms(h)) end
         grant(c, id, h, raw, from)
         count(t, h[QUEUE], READY, -1)
         count(t, h[QUEUE], RUNNING, 1)
@@ -281,6 +668,17 @@ do
         for i = 1, #want, 2 do
             local take = min(want[i + 1], c.total - c.granted)
             if take > 0 and not c.more then claim_queue(c, want[i], take, special) end
+        end
+        if t.gates then
+            for i = 1, #want, 2 do gates.note_queue(t, want[i]) end
+        end
+        if c.solo then  -- found in a lane: it is this worker's if that has nothing else, or waits for it
+            flush(t)
+            if c.granted > 0 then
+                c.more = true
+            else
+                return claim_solo(c, want) == true
+            end
         end
         return false
     end

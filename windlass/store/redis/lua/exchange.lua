@@ -1,9 +1,9 @@
 -- exchange(settings, now, worker, seq, total, want, plain, others, result, …, result, error, …)
---   want     MessagePack: queue, cap, queue, cap, … in order of preference
+--   want     MessagePack: how many could start at once (-1: all), then queue, cap, queue, cap, … in order of preference
 --   plain    MessagePack: id, exchange of the claim, bucket, … of jobs that succeeded at their first claim
 --   others   MessagePack: 17 values for each other move, see `settle_row`
 -- A result follows for each plain one, then a result and an error for each other; '' for none.
--- Answers MessagePack in pieces: [claims, refused, cancels, next_due, gone, drain].
+-- Answers MessagePack in pieces: [claims, refused, cancels, next_due, gone, drain, schedules].
 local PLAIN, OTHER = 3, 17
 
 -- One transition; answers the kind of event it was.
@@ -24,7 +24,7 @@ local function apply(t, id, h, m, at, result, problem)
         make_scheduled(t, id, h, t.now + m[at + 6])
     elseif to == READY then
         make_ready(t, id, h, event == 'released')
-        wake(t, h[QUEUE], 1)
+        wake_for(t, h)
     else
         h[RESULT] = result ~= '' and result
         finish(t, id, h, to, m[at + 11], m[at + 13])
@@ -61,10 +61,11 @@ local function settle_fresh(t, s, id, stamp, result, keep)
     t.rank = t.rank + 1
     add(t, bucket.key, t.rank, id)
     s.done[queue] = (s.done[queue] or 0) + 1
+    if t.gates then gates.free(t, queue, task) end
     s.heads[size + 1] = id
-    s.heads[size + 2] = '\220\0\33\207\0\0\0' .. sub(stamp, 1, 5) .. '\207\0\0' .. sub(stamp, 6, from)
+    s.heads[size + 2] = '\220\0\34\207\0\0\0' .. sub(stamp, 1, 5) .. '\207\0\0' .. sub(stamp, 6, from)
         .. '\4\1\1\207\0\0' .. sub(stamp, -6) .. '\0\0\0\160\207\0\0' .. sub(stamp, -12, -7) .. '\203' .. sub(stamp, -20, -13)
-        .. s.finished .. bucket.text .. '\160\160\160' .. (result ~= '' and text_head(#result) .. result or '\194') .. '\194\194'
+        .. s.finished .. bucket.text .. '\160\160\160' .. (result ~= '' and text_head(#result) .. result or '\194') .. '\194\194\194'
     t.ended[#t.ended + 1] = id
     t.brief[id] = result
     news(t, 'succeeded', s.worker, id, task, queue)
@@ -106,6 +107,13 @@ local function stamps_of(t, w, m, first, stride)
         if stamps[i] == '' then headed[#headed + 1] = id end
     end
     load(t, headed)
+    local keys = {}
+    for _, id in ipairs(headed) do
+        local h = t.rows[id]
+        local terms = h and flow.terms(h)
+        if terms and terms.key ~= '' then keys[#keys + 1] = gates.of_key(h[QUEUE], terms.key) end
+    end
+    if #keys > 0 then gates.load(t, keys) end
     return stamps
 end
 
@@ -142,10 +150,11 @@ local function settle(t, w, plain, others, args)
     return refused
 end
 
-local function exchange_reply(claims, parts, refused, asked, due, gone, drain)
-    table.insert(parts, 1, '\150\221' .. struct.pack('>I4', claims))
+local function exchange_reply(t, claims, parts, refused, asked, due, gone, drain)
+    table.insert(parts, 1, '\151\221' .. struct.pack('>I4', claims))
     parts[#parts + 1] = list_of(refused) .. list_of(asked) .. '\211' .. struct.pack('>i8', due)
         .. (gone and '\195' or '\194') .. (drain and '\195' or '\194')
+        .. '\207' .. struct.pack('>I8', t.schedules)
     return parts
 end
 
@@ -174,7 +183,7 @@ local function regrant(t, w, seq)
     end
     local due = next_due(t)
     local refused = w.refused ~= '' and cmsgpack.unpack(w.refused) or {}
-    return exchange_reply(#parts, parts, refused, cancels(t, w.id, w.asked), due, false, false)
+    return exchange_reply(t, #parts, parts, refused, cancels(t, w.id, w.asked), due, false, false)
 end
 
 local function write_claims(c)
@@ -236,12 +245,13 @@ local function exchange(keys, args)
     local t, seq = begin(keys, args), tonumber(args[4])
     local plain, others = cmsgpack.unpack(args[7]), cmsgpack.unpack(args[8])
     local w = read_worker(t, args[3])
-    if not w or w.dead then return exchange_reply(0, {}, refuse_all(plain, others), {}, -1, true, false) end
+    if not w or w.dead then return exchange_reply(t, 0, {}, refuse_all(plain, others), {}, -1, true, false) end
     if seq < w.seq then
         return redis.error_reply('WINDLASS worker ' .. w.id .. ' sent exchange ' .. seq .. ' after ' .. w.seq)
     end
     if seq == w.seq then return regrant(t, w, seq) end
     t.me = w.idle and w.id  -- not to be woken by what it does itself
+    t.exchanging = true
     local before = { reserved = w.reserved, alone = w.alone }
     local refused = #plain + #others > 0 and settle(t, w, plain, others, args) or {}
     graphs.work(t)
@@ -249,19 +259,24 @@ local function exchange(keys, args)
     local due, promoted = next_due(t), {}
     if due == 0 then
         promoted = promote(t, CHUNK)
+        if t.gates or t.lanes then gates.open_due(t) end
         flush(t)
     end
-    local c = new_claiming(t, w, seq, min(tonumber(args[5]), CHUNK))
-    local drain = claim(c, cmsgpack.unpack(args[6]))
+    flow.open(t)
+    local want = cmsgpack.unpack(args[6])
+    local c = new_claiming(t, w, seq, min(tonumber(args[5]), CHUNK), table.remove(want, 1))
+    local drain = claim(c, want)
     write_claims(c)
     graphs.work(t)  -- what ended instead of being claimed
+    if flow.open(t) and c.granted < c.total and c.now > 0 then c.more = true end  -- opened behind its back
+    flow.wake(t)
     wake_for_promoted(t, promoted)
     wake_for_released(t, c)
     write_worker(t, w, before, args[4], refused, c.granted < c.total and not c.more and not t.left and #t.todos == 0)
     commit(t)
     if c.more or t.left then call('PUBLISH', t.p .. 'to:' .. w.id, '') end
-    if due == 0 then due = next_due(t) end
-    return exchange_reply(c.granted, c.parts, refused, cancels(t, w.id, w.asked), due, false, drain)
+    if due == 0 or t.gates or t.lanes then due = next_due(t) end
+    return exchange_reply(t, c.granted, c.parts, refused, cancels(t, w.id, w.asked), due, false, drain)
 end
 
 register('exchange', exchange, 'allow-oom')

@@ -1,8 +1,13 @@
 -- insert(settings, now, extras, id, body, id, body, …)
 --   extras   MessagePack: per job 0, or what is not as usual about it:
---            [delay, at, expires_in, expires_at, expire_to, max_crashes, crash_delay, keep_done, keep_failed]
+--            [delay, at, expires_in, expires_at, expire_to, max_crashes, crash_delay, keep_done, keep_failed, terms or false]
 --   body     MessagePack: task, version, queue, priority, payload, meta
--- Answers one string per job: '' accepted, '=' the same job was there, else why its id is taken.
+-- Answers one string per job: '' accepted; '=' the same job was there, with a name behind it: the one that has its unique key; 'R' the one
+-- that got its arguments; 'C' its id is taken, 'F' its queue is full, 'X' it is refused: with the reason behind it.
+--
+-- fire(settings, now, fires, extras, id, body, …): moves schedules on, and takes their jobs in.
+--   fires    MessagePack: [[name, version, slot, next_slot, how many of the jobs are its], …]
+-- Answers for each: whether it was done, its row or '', and the answers to its jobs.
 
 local function same_job(raw, parts)
     local new = string.rep('\0', PREFIX) .. parts
@@ -17,77 +22,225 @@ local function answer_known(t, id, raw, parts, known, again)
     local differs, task = same_job(raw, parts)
     local h = t.rows[id] or fresh_head(raw, 0)
     if known then h = row(t, id) end
-    if h and graphs.is_hidden(t, h) then return "the id '" .. id .. "' is taken by a workflow that is being submitted" end
+    if h and graphs.is_hidden(t, h) then return "Cthe id '" .. id .. "' is taken by a workflow that is being submitted" end
     local state = h and STATES[h[STATE]] or 'damaged'
-    if differs then return "job '" .. id .. "' exists with " .. differs .. ' (' .. (task or '?') .. ', ' .. state .. ')' end
+    if differs then return "Cjob '" .. id .. "' exists with " .. differs .. ' (' .. (task or '?') .. ', ' .. state .. ')' end
     if h then again[#again + 1] = { id, h } end
     return '='
 end
 
--- A job that is not as usual gets its head at once.
-local function insert_special(t, id, raw, extra)
-    local delay, at, expires_in, expires_at, expire_to, max_crashes, crash_delay, keep_done, keep_failed = unpack(extra)
+-- A job that is not as usual gets its head at once. `follows`: it waits for the holder of its unique key.
+local function insert_special(t, id, raw, extra, follows)
+    local delay, at, expires_in, expires_at, expire_to, max_crashes, crash_delay, keep_done, keep_failed, terms = unpack(extra)
     local h = fresh_head(raw, 0)
     local due = max(at, delay > 0 and t.now + delay or 0)
     h[EXPIRES] = expires_at > 0 and expires_at or (expires_in > 0 and t.now + expires_in or 0)
     h[EXPIRE_TO], h[MAX_CRASHES], h[CRASH_DELAY], h[KEEP_DONE], h[KEEP_FAILED] = expire_to, max_crashes, crash_delay, keep_done, keep_failed
-    h[STATE] = WAITING
+    h[STATE], h[TERMS] = WAITING, terms
     count(t, h[QUEUE], WAITING, 1)
     t.rows[id] = h
-    if due > t.now then
+    if follows then
+        h[DUE] = due > t.now and due or 0
+        if h[EXPIRES] > 0 then add(t, 'expiring', h[EXPIRES], id) end
+        touch(t, id)
+    elseif due > t.now then
         t.due_before = t.due_before or next_due(t)
         make_scheduled(t, id, h, due)
     else
         make_ready(t, id, h)
-        wake(t, h[QUEUE], 1)
+        wake_for(t, h)
     end
 end
 
-local function insert(keys, args)
-    local t = begin(keys, args)
-    local extras = cmsgpack.unpack(args[3])
-    local ids, answers, bodies, fresh, ready, again = {}, {}, {}, {}, {}, {}
-    for i = 4, #args, 2 do ids[#ids + 1] = args[i] end
-    local known = call_many('HMGET', t.k.jobs, ids)
-    local first = t.n
-    local prefix_at = struct.pack('>I6', t.now)
-    for i, id in ipairs(ids) do
-        local parts = args[2 * i + 3]
-        local raw = known[i] or bodies[id]
-        if raw then
-            answers[i] = answer_known(t, id, raw, parts, known[i], again)
-        else
-            local _, task, _, queue, priority = unpack_limit(parts, 4, 0)
-            t.n = t.n + 1
-            raw = struct.pack('>I5', t.n) .. prefix_at .. parts
-            bodies[id], fresh[#fresh + 1], answers[i] = raw, id, ''
-            if extras[i] == 0 then
-                local list = ready[queue] or {}
-                ready[queue] = list
-                t.rank = t.rank + 1
-                local size = #list
-                list[size + 1], list[size + 2] = format('%d', (9 - priority) * BAND + t.rank), id
-            else
-                insert_special(t, id, raw, extras[i])
-            end
-            news(t, 'enqueued', '', id, task, queue)
-        end
-    end
-    for queue, list in pairs(ready) do
+-- What has been taken in so far is written, so that it can be found like any other.
+local function put(t, b)
+    for queue, list in pairs(b.ready) do
         call_many('ZADD', t.p .. 'ready:' .. queue, list)
         count(t, queue, READY, #list / 2)
         wake(t, queue, #list / 2)
     end
-    for _, one in ipairs(again) do job_news(t, 'duplicate', '', one[1], one[2]) end
-    if #fresh > 0 then
-        local stored = {}
-        for i, id in ipairs(fresh) do stored[2 * i - 1], stored[2 * i] = id, bodies[id] end
-        call_many('HSET', t.k.jobs, stored)
-        log_accepted(t, first, fresh)
+    local stored = {}
+    for i, id in ipairs(b.fresh) do stored[2 * i - 1], stored[2 * i] = id, b.bodies[id] end
+    call_many('HSET', t.k.jobs, stored)
+    if #b.fresh > 0 then log_accepted(t, b.first, b.fresh) end
+    b.ready, b.fresh, b.first = {}, {}, t.n
+end
+
+-- The oldest ready job of the lowest priority that a queue has, and its key.
+local function find_oldest(t, queue)
+    local keys, oldest, band_of, rank_of = lanes.keys(t, queue, CHUNK), nil, -1, 0
+    for _, group in ipairs(call('HKEYS', t.k.asides)) do
+        if string.match(group, '^(.-)\n') == queue then keys[#keys + 1] = 'aside:' .. group end
     end
-    graphs.wake(t)
-    commit(t)
+    keys[#keys + 1], keys[#keys + 2] = 'ready:' .. queue, 'solo:' .. queue
+    for _, key in ipairs(keys) do
+        local numbered = string.match(key, '^lane:.-\n(.)') == 's'
+        local last = call('ZRANGE', t.p .. key, '-1', '-1', 'WITHSCORES')
+        local band = last[1] and (numbered and 4 or floor(tonumber(last[2]) / BAND)) or -1
+        if band >= band_of and band >= 0 then
+            local lowest = numbered and '-inf' or format('%d', band * BAND)
+            local first = call('ZRANGEBYSCORE', t.p .. key, lowest, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+            local h = numbered and row(t, first[1])
+            local rank = h and h[RANK] or tonumber(first[2])
+            if band > band_of or rank < rank_of then oldest, band_of, rank_of = first[1], band, rank end
+        end
+    end
+    return oldest
+end
+
+local function drop_oldest(t, b, queue, most)
+    put(t, b)
+    flow.open(t)
+    flush(t)
+    local id = find_oldest(t, queue)
+    local h = id and row(t, id)
+    if not id then return end
+    if is_lost(h) then return quarantine(t, id) end
+    unplace(t, id, h)
+    h[ERROR], h[FINGERPRINT] = fill(LIBRARY.errors.dropped, { queue = queue, most = format('%d', most) }), 'queue-full'
+    finish(t, id, h, FAILED, 'queue full', '')
+    job_news(t, 'failed', '', id, h, reason_data('queue full'))
+end
+
+-- Why a new job is not taken in, as an answer; 'successor' if it is to wait for the holder of its unique key; nil otherwise.
+local function screen(t, b, new)
+    local gate, terms = t.gates and t.gates['queue:' .. new.queue], new.terms
+    if gate and gate.draining then return "Xqueue '" .. new.queue .. "' is draining: it takes in nothing new" end
+    if terms and terms.unique ~= '' then
+        local said = unique.screen(t, new, b.bodies)
+        if said then return said end
+    end
+    local most = terms and terms.max_ready or 0
+    if gate and gate.max_ready ~= nil then most = gate.max_ready end
+    if most <= 0 or b.unbound or new.due > t.now or lanes.ready_in(t, new.queue) + #(b.ready[new.queue] or {}) / 2 < most then return nil end
+    if not (terms and terms.drop_oldest) then
+        return "Fqueue '" .. new.queue .. "' is full: it has " .. format('%d', most) .. ' ready jobs'
+    end
+    drop_oldest(t, b, new.queue, most)
+    return nil
+end
+
+local function add_ready(t, b, id, queue, priority)
+    local list = b.ready[queue] or {}
+    b.ready[queue] = list
+    t.rank = t.rank + 1
+    local size = #list
+    list[size + 1], list[size + 2] = format('%d', (9 - priority) * BAND + t.rank), id
+end
+
+local function accept(t, b, id, parts, extra, new, follows)
+    t.n = t.n + 1
+    local raw = struct.pack('>I5', t.n) .. b.prefix .. parts
+    b.bodies[id], b.fresh[#b.fresh + 1] = raw, id
+    if extra == 0 and (not t.gates or not gates.is_gated(t, new.task)) then
+        add_ready(t, b, id, new.queue, new.priority)
+    elseif extra == 0 then
+        count(t, new.queue, READY, 1)
+        lanes.join_fresh(t, id, new.queue, 't' .. new.task, next_rank(t, new.priority))
+    else
+        insert_special(t, id, raw, extra, follows)
+        if follows then
+            unique.follow(t, new.terms.unique, id)
+        elseif new.terms and new.terms.unique ~= '' then
+            unique.take(t, new.terms.unique, id, t.now, new.terms.window)
+        end
+    end
+    news(t, 'enqueued', '', id, new.task, new.queue)
+end
+
+-- A batch of jobs, from a place in the arguments on: [extras, id, body, …]. `unbound`: a full queue takes them in.
+local function new_batch(t, unbound)
+    return { ready = {}, fresh = {}, bodies = {}, again = {}, first = t.n, prefix = struct.pack('>I6', t.now), unbound = unbound }
+end
+
+local function take_in(t, b, args, from, last, extras, at)
+    local ids, answers = {}, {}
+    for i = from, last, 2 do ids[#ids + 1] = args[i] end
+    local known = call_many('HMGET', t.k.jobs, ids)
+    for i, id in ipairs(ids) do
+        local parts, extra = args[from + 2 * i - 1], extras[at + i]
+        local raw = known[i] or b.bodies[id]
+        if not raw and extra == 0 and not t.gates then
+            local _, task, _, queue, priority = unpack_limit(parts, 4, 0)
+            t.n = t.n + 1
+            b.bodies[id], b.fresh[#b.fresh + 1], answers[i] = struct.pack('>I5', t.n) .. b.prefix .. parts, id, ''
+            add_ready(t, b, id, queue, priority)
+            news(t, 'enqueued', '', id, task, queue)
+        elseif raw then
+            answers[i] = answer_known(t, id, b.bodies[id] or raw, parts, known[i], b.again)
+        else
+            local _, task, version, queue, priority = unpack_limit(parts, 4, 0)
+            local new = { task = task, version = version, queue = queue, priority = priority, parts = parts, due = 0 }
+            if extra ~= 0 then
+                new.due = max(extra[2], extra[1] > 0 and t.now + extra[1] or 0)
+                new.terms = extra[10] and flow.read(extra[10])
+            end
+            local said = (t.gates or new.terms) and screen(t, b, new)
+            if not said or said == 'successor' then
+                accept(t, b, id, parts, extra, new, said)
+                answers[i] = ''
+            else
+                answers[i] = said
+                if byte(said, 1) == 61 then  -- the event names who has the key
+                    news(t, 'duplicate', '', id, task, queue, cjson.encode({ holder = sub(said, 2) }))
+                end
+            end
+        end
+    end
     return answers
 end
 
+local function put_all(t, b)
+    put(t, b)
+    for _, one in ipairs(b.again) do job_news(t, 'duplicate', '', one[1], one[2]) end
+    graphs.work(t)
+    graphs.wake(t)
+    commit(t)
+end
+
+local function insert(keys, args)
+    local t = begin(keys, args)
+    local b = new_batch(t)
+    local answers = take_in(t, b, args, 4, #args, cmsgpack.unpack(args[3]), 0)
+    put_all(t, b)
+    return answers
+end
+
+-- One slot: false, or the answers to its jobs.
+local function fire_one(t, b, said, args, from, extras, at)
+    local name, version, slot, next_slot, jobs = unpack(said)
+    local s = schedules.row(t, name)
+    if not s or s.version ~= version or s.next_slot ~= slot or s.paused ~= '' then return false end
+    local answers = take_in(t, b, args, from, from + 2 * jobs - 1, extras, at)
+    put(t, b)
+    local ids, named, first = {}, cmsgpack.unpack(pack({})), nil
+    for i = 1, jobs do
+        ids[i] = args[from + 2 * i - 2]
+        local holder = string.match(answers[i], '^[=R](.+)$')
+        if i == 1 then first = holder or (answers[i] == '' or answers[i] == '=') and ids[1] or nil end
+    end
+    s.next_slot, s.fired, s.last_slot, s.last_at = next_slot, s.fired + jobs, slot, t.now
+    if first then s.last_job = first end
+    schedules.put(t, name, s)
+    local _, task, _, queue = '', '', 1, ''
+    if jobs > 0 then _, task, _, queue = unpack_limit(args[from + 1], 3, 0) end
+    named = #ids > 0 and cjson.encode(ids) or '[]'
+    news(t, 'schedule_fired', '', name, task, queue, '{"slot":' .. format('%d', slot) .. ',"jobs":' .. named .. '}')
+    return answers
+end
+
+local function fire(keys, args)
+    local t, said, extras = begin(keys, args), cmsgpack.unpack(args[3]), cmsgpack.unpack(args[4])
+    local b, from, at, reply = new_batch(t, true), 5, 0, {}
+    for _, one in ipairs(said) do
+        local answers = fire_one(t, b, one, args, from, extras, at)
+        local row_of, size = schedules.packed(t, one[1]), #reply
+        reply[size + 1], reply[size + 2], reply[size + 3] = answers and 1 or 0, row_of or '', answers or {}
+        from, at = from + 2 * one[5], at + one[5]
+    end
+    put_all(t, b)
+    return reply
+end
+
 register('insert', insert)
+register('fire', fire)

@@ -25,7 +25,7 @@ local function give_back(t, worker, skills, ids, crashed)
                 make_scheduled(t, id, h, t.now + h[CRASH_DELAY])
             else
                 make_ready(t, id, h, true)
-                ready[h[QUEUE]] = (ready[h[QUEUE]] or 0) + 1
+                if h[HOLD] ~= LANE then ready[h[QUEUE]] = (ready[h[QUEUE]] or 0) + 1 end
             end
             job_news(t, crashed and 'lost' or 'released', worker, id, h)
             if h[STATE] > RUNNING then ended[#ended + 1] = id end

@@ -1,6 +1,6 @@
 -- Moves: the few things that can happen to a job, and the indexes that follow from them.
 --
--- ready:<queue>, solo:<queue>, aside:<queue>\n<task>\n<version>   sorted sets of ready jobs, by rank
+-- ready:<queue>, solo:<queue>, aside:<queue>\n<task>\n<version>   sorted sets of ready jobs, by rank; others are in lanes, see lanes.lua
 -- asides            hash of the aside groups -> when a worker that declares it was last there
 -- due, expiring     sorted sets by instant
 -- bucket:<name>     sorted set of ended jobs in the order they ended; `buckets` is the set of names
@@ -17,6 +17,7 @@ local function aside_group(queue, task, version) return queue .. '\n' .. task ..
 local function ready_key(h)
     if h[HOLD] == SOLO then return 'solo:' .. h[QUEUE] end
     if h[HOLD] == ASIDE then return 'aside:' .. aside_group(h[QUEUE], h[TASK], h[VERSION]) end
+    if h[HOLD] == LANE then return 'lane:' .. h[QUEUE] .. '\n' .. lanes.name(h) end
     return 'ready:' .. h[QUEUE]
 end
 
@@ -25,14 +26,29 @@ local function watch_expiry(t, id, h)
     if h[EXPIRES] > 0 and (h[STATE] == WAITING or h[STATE] == RUNNING) then add(t, 'expiring', h[EXPIRES], id) end
 end
 
+-- Into its lane, or the ready order. `silent`: it was ready before, and wakes nobody.
+local function place_ready(t, id, h, silent)
+    local lane = (t.gates or h[TERMS]) and lanes.of(t, h[TASK], flow.terms(h)) or ''
+    touch(t, id)
+    if lane ~= '' then return lanes.join(t, id, h, lane, silent) end
+    h[HOLD] = NOT_HELD
+    add(t, 'ready:' .. h[QUEUE], h[RANK], id)
+end
+
 local function make_ready(t, id, h, keep_place)
     watch_expiry(t, id, h)
     set_state(t, h, READY)
     h[WORKER], h[DUE] = '', 0
-    if not (keep_place and h[RANK] > 0) then h[RANK] = next_rank(t, h[PRIORITY]) end
-    h[HOLD] = runs_alone(h) and SOLO or NOT_HELD
-    add(t, ready_key(h), h[RANK], id)
+    if not (keep_place and h[RANK] > 0) then h[RANK] = h[TERMS] and lanes.rank(t, h) or next_rank(t, h[PRIORITY]) end
+    if not runs_alone(h) then return place_ready(t, id, h) end
+    h[HOLD] = SOLO
+    add(t, 'solo:' .. h[QUEUE], h[RANK], id)
     touch(t, id)
+end
+
+-- An idle worker for a job that was made ready; what is in a lane is seen to with that.
+local function wake_for(t, h)
+    if h[HOLD] ~= LANE then wake(t, h[QUEUE], 1) end
 end
 
 local function make_scheduled(t, id, h, due)
@@ -45,7 +61,9 @@ end
 
 -- Out of the index of the state it is in.
 local function unplace(t, id, h)
-    if h[STATE] == READY then
+    if h[STATE] == READY and h[HOLD] == LANE then
+        lanes.part(t, id, h)
+    elseif h[STATE] == READY then
         rem(t, ready_key(h), id)
     elseif h[STATE] == SCHEDULED then
         rem(t, 'due', id)
@@ -92,7 +110,7 @@ function graphs.stop_awaited(t, id, h, was, reason)
 end
 
 -- What the end of a job means for its graph and for the one it waits for.
-local function end_in_graph(t, id, h, was)
+function graphs.end_job(t, id, h, was)
     local place, failed = h[LINKS], h[STATE] == FAILED
     graphs.stop_awaited(t, id, h, was, h[REASON] ~= '' and h[REASON] or 'cancelled')
     if place[L.EDGES] ~= '' then graphs.todo(t, 'spread', place[L.GRAPH], id) end
@@ -132,11 +150,12 @@ local function finish(t, id, h, state, reason, keep)
     set_state(t, h, state)
     h[FINISHED], h[REASON], h[WORKER], h[CANCEL] = t.now, reason, '', 0
     if keep ~= '' then h[state == FAILED and KEEP_FAILED or KEEP_DONE] = keep end
-    if h[LINKS] then end_in_graph(t, id, h, was) else file(t, id, name_bucket(t, h, state == FAILED)) end
+    if h[LINKS] then graphs.end_job(t, id, h, was) else file(t, id, name_bucket(t, h, state == FAILED)) end
     if state == FAILED then index_failed(t, add, id, h) end
     if h[EXPIRES] > 0 then rem(t, 'expiring', id) end
     t.ended[#t.ended + 1] = id
     touch(t, id)
+    if h[TERMS] then flow.over(t, id, h) end
 end
 
 -- An ended job that is replayed or deleted leaves its bucket, and so does a workflow.
@@ -187,6 +206,12 @@ do
         flush(t)
         if call('ZREM', t.k.due, id) == 1 then return SCHEDULED end
         if call('ZREM', t.p .. 'ready:' .. queue, id) + call('ZREM', t.p .. 'solo:' .. queue, id) > 0 then return READY end
+        for _, key in ipairs(lanes.keys(t, queue, CHUNK)) do
+            if call('ZREM', t.p .. key, id) == 1 then
+                lanes.lost_one(t, key)
+                return READY
+            end
+        end
         for _, group in ipairs(call('HKEYS', t.k.asides)) do
             if call('ZREM', t.p .. 'aside:' .. group, id) == 1 then return READY end
         end
@@ -222,6 +247,7 @@ do
         rem(t, 'expiring', id)
         if not is_text(id) then  -- nobody could call it by its name
             count(t, queue, state, -1)
+            flow.lose(t, id, state)
             call('HDEL', t.k.jobs, id)
             call('HDEL', t.k.heads, id)
             return forget(t, id)
@@ -232,10 +258,11 @@ do
             raw = new_body(n, at, pack(task, version, queue, priority) .. binary('null') .. binary('{}'))
             call('HSET', t.k.jobs, id, raw)
         end
-        local place = h and h[LINKS] or (came_with and graphs.place_anew(came_with)) or false
+        local place, terms = h and h[LINKS] or (came_with and graphs.place_anew(came_with)) or false, h and h[TERMS] or false
+        if (packed and not h) or not from then flow.lose(t, id, state) end
         h = fresh_head(raw, 0)
-        h[N], h[AT], h[QUEUE], h[STATE], h[ERROR], h[FINGERPRINT], h[LINKS] =
-            n, at, queue, state, LIBRARY.errors.corrupt, 'corrupt-record', place
+        h[N], h[AT], h[QUEUE], h[STATE], h[ERROR], h[FINGERPRINT], h[LINKS], h[TERMS] =
+            n, at, queue, state, LIBRARY.errors.corrupt, 'corrupt-record', place, terms
         t.rows[id], t.stamped[id] = h, nil
         finish(t, id, h, FAILED, 'corrupt record', '')
         if came_with then
@@ -269,54 +296,57 @@ local function promote(t, limit)
     end)
     for _, one in ipairs(found) do
         make_ready(t, one[1], one[2])
-        promoted[one[2][QUEUE]] = (promoted[one[2][QUEUE]] or 0) + 1
+        if one[2][HOLD] ~= LANE then promoted[one[2][QUEUE]] = (promoted[one[2][QUEUE]] or 0) + 1 end
     end
     return promoted, #found
 end
 
 -- ---- the end of records
 
--- Whether a job is there and came in with this list: its name may have been given again to one that is in a later list. A large
--- body is not read for that: it would cost more than a name that is kept too long.
-local function is_logged_in(t, id, k)
-    local size = call('HSTRLEN', t.k.jobs, id)
-    if size < PREFIX then return false end
-    local n = size <= 4096 and struct.unpack('>I5', call('HGET', t.k.jobs, id))
-    if n == 0 then  -- a node's body was written before it was accepted
-        local h = row(t, id)
-        n = h and h[N] or 0
+local count_left, thin
+do
+    -- Whether a job is there and came in with this list: its name may have been given again to one that is in a later list. A large
+    -- body is not read for that: it would cost more than a name that is kept too long.
+    local function is_logged_in(t, id, k)
+        local size = call('HSTRLEN', t.k.jobs, id)
+        if size < PREFIX then return false end
+        local n = size <= 4096 and struct.unpack('>I5', call('HGET', t.k.jobs, id))
+        if n == 0 then  -- a node's body was written before it was accepted
+            local h = row(t, id)
+            n = h and h[N] or 0
+        end
+        return not n or floor((n - 1) / CHUNK) == k
     end
-    return not n or floor((n - 1) / CHUNK) == k
-end
 
--- A list of accepted ids goes with its last job. One of which little is left is noted down for the next sweep: most lists come to
--- their end soon after.
-local function count_left(t, k, left)
-    local key = t.p .. 'log:' .. k
-    if left <= 0 then
+    -- A list of accepted ids goes with its last job. One of which little is left is noted down for the next sweep: most lists come to
+    -- their end soon after.
+    function count_left(t, k, left)
+        local key = t.p .. 'log:' .. k
+        if left <= 0 then
+            call('DEL', key)
+            call('HDEL', t.k.live, k)
+            call('ZREM', t.k.chunks, k)
+            call('SREM', t.k.sparse, k)
+        elseif 4 * left < CHUNK then
+            call('SADD', t.k.sparse, k)
+        end
+    end
+
+    -- Writes such a list anew without what is gone, so that one job that is kept for long does not keep a thousand names.
+    function thin(t, k)
+        k = tonumber(k)
+        local key, left = t.p .. 'log:' .. k, tonumber(call('HGET', t.k.live, k) or 0)
+        local size = call('LLEN', key)
+        if size <= 16 or size <= 4 * left then return end
+        local kept, seen = {}, {}
+        for _, id in ipairs(call('LRANGE', key, 0, -1)) do
+            if not seen[id] and is_logged_in(t, id, k) then seen[id], kept[#kept + 1] = true, id end
+        end
         call('DEL', key)
-        call('HDEL', t.k.live, k)
-        call('ZREM', t.k.chunks, k)
-        call('SREM', t.k.sparse, k)
-    elseif 4 * left < CHUNK then
-        call('SADD', t.k.sparse, k)
+        if #kept == 0 then return count_left(t, k, 0) end
+        call_many('RPUSH', key, kept)
+        if #kept < left then call('HSET', t.k.live, k, #kept) end  -- a damaged record may have left unseen
     end
-end
-
--- Writes such a list anew without what is gone, so that one job that is kept for long does not keep a thousand names.
-local function thin(t, k)
-    k = tonumber(k)
-    local key, left = t.p .. 'log:' .. k, tonumber(call('HGET', t.k.live, k) or 0)
-    local size = call('LLEN', key)
-    if size <= 16 or size <= 4 * left then return end
-    local kept, seen = {}, {}
-    for _, id in ipairs(call('LRANGE', key, 0, -1)) do
-        if not seen[id] and is_logged_in(t, id, k) then seen[id], kept[#kept + 1] = true, id end
-    end
-    call('DEL', key)
-    if #kept == 0 then return count_left(t, k, 0) end
-    call_many('RPUSH', key, kept)
-    if #kept < left then call('HSET', t.k.live, k, #kept) end  -- a damaged record may have left unseen
 end
 
 -- A graph is no more; its nodes go in bounded steps. `which`: 'prune', without a word, and its callbacks stay as long as each is kept;
@@ -502,39 +532,42 @@ local function finished_news(id, h)
         .. (inline and '\195' or '\194')
 end
 
-local function success_news(t, id)
-    return finished_news(id, { [STATE] = SUCCEEDED, [RESULT] = t.brief[id] ~= '' and t.brief[id], [ERROR] = false, [REASON] = '' })
-end
-
-local function post(t, boxes)
-    for client, items in pairs(boxes) do
-        t.told[client] = true
-        call('PUBLISH', t.p .. 'to:' .. client, '\221' .. struct.pack('>I4', #items) .. concat(items))
+local tell, tell_ended
+do
+    local function success_news(t, id)
+        return finished_news(id, { [STATE] = SUCCEEDED, [RESULT] = t.brief[id] ~= '' and t.brief[id], [ERROR] = false, [REASON] = '' })
     end
-end
 
--- One message per client with all that ended in this step and it waits for.
-local function tell(t, ids, say)
-    if #ids == 0 or (#ids > 5 and call('EXISTS', t.k.watched) == 0) then return end
-    local names, boxes, heard = call_many('HMGET', t.k.watched, ids), {}, {}
-    for i, id in ipairs(ids) do
-        if names[i] then
-            heard[#heard + 1] = id
-            for client in string.gmatch(names[i], '[^\n]+') do
-                boxes[client] = boxes[client] or {}
-                boxes[client][#boxes[client] + 1] = say(id)
-                call('SREM', t.p .. 'watching:' .. client, id)
-            end
+    local function post(t, boxes)
+        for client, items in pairs(boxes) do
+            t.told[client] = true
+            call('PUBLISH', t.p .. 'to:' .. client, '\221' .. struct.pack('>I4', #items) .. concat(items))
         end
     end
-    call_many('HDEL', t.k.watched, heard)
-    post(t, boxes)
-end
 
--- Tells of what ended so far; before its records can be pruned, since then nobody could say any more how they ended.
-local function tell_ended(t)
-    tell(t, t.ended, function(id) return t.rows[id] and finished_news(id, t.rows[id]) or success_news(t, id) end)
-    t.ended = {}
+    -- One message per client with all that ended in this step and it waits for.
+    function tell(t, ids, say)
+        if #ids == 0 or (#ids > 5 and call('EXISTS', t.k.watched) == 0) then return end
+        local names, boxes, heard = call_many('HMGET', t.k.watched, ids), {}, {}
+        for i, id in ipairs(ids) do
+            if names[i] then
+                heard[#heard + 1] = id
+                for client in string.gmatch(names[i], '[^\n]+') do
+                    boxes[client] = boxes[client] or {}
+                    boxes[client][#boxes[client] + 1] = say(id)
+                    call('SREM', t.p .. 'watching:' .. client, id)
+                end
+            end
+        end
+        call_many('HDEL', t.k.watched, heard)
+        post(t, boxes)
+    end
+
+    -- Tells of what ended so far; before its records can be pruned, since then nobody could say any more how they ended.
+    function tell_ended(t)
+        tell(t, t.ended, function(id) return t.rows[id] and finished_news(id, t.rows[id]) or success_news(t, id) end)
+        t.ended = {}
+    end
 end
 
 -- The end of every step that changes something.
@@ -547,10 +580,13 @@ local function commit(t)
     local left = CHUNK
     for bucket in pairs(t.touched) do left = left - prune(t, bucket, max(0, min(PRUNE_STEP, left))) end
     if #t.todos > 0 then graphs.work(t) end  -- what was pruned with a workflow
+    flow.open(t)
+    flow.wake(t)
     graphs.wake(t)
     tell_ended(t)
     flush(t)
     graphs.write(t)
+    flow.write(t)
     write_rows(t)
     write_counts(t)
     record(t)

@@ -81,6 +81,7 @@ local function in_state(t, state)
         for _, queue in ipairs(queues) do
             all_of('ZRANGE', 'ready:' .. queue, 0, -1)
             all_of('ZRANGE', 'solo:' .. queue, 0, -1)
+            for _, key in ipairs(lanes.keys(t, queue, CHUNK)) do all_of('ZRANGE', key, 0, -1) end
         end
         for _, group in ipairs(call('HKEYS', t.k.asides)) do all_of('ZRANGE', 'aside:' .. group, 0, -1) end
     end
@@ -186,8 +187,8 @@ local function find(keys, args)
     return { more and string.format('%d', cursor) or '0', looked, unpack(list) }
 end
 
--- queues(settings, now): answers the counts (state code and queue, number, …), and per queue with ready jobs how long the oldest
--- of those at the head has waited.
+-- queues(settings, now): answers the counts (state code and queue, number, …), per queue with ready jobs how long the oldest of those at
+-- the head has waited, how many lanes have ready jobs (queue, number, …), and what is said of their gates (queue, declared, tuned, …).
 local function queues(keys, args)
     local t, ages, groups = begin(keys, args, true), {}, {}
     local counts = call('HGETALL', t.k.counts)
@@ -201,6 +202,7 @@ local function queues(keys, args)
         if byte(counts[i], 1) == 48 + READY and tonumber(counts[i + 1]) > 0 then
             local places = groups[queue] or {}
             places[#places + 1], places[#places + 2] = 'ready:' .. queue, 'solo:' .. queue
+            for _, key in ipairs(lanes.keys(t, queue, 100)) do places[#places + 1] = key end
             for _, key in ipairs(places) do
                 local id = call('ZRANGE', t.p .. key, 0, 0)[1]
                 local h = id and row(t, id)
@@ -212,7 +214,67 @@ local function queues(keys, args)
             ages[#ages + 1] = string.format('%d', t.now - oldest)
         end
     end
-    return { counts, ages }
+    local said = {}
+    for name, gate in pairs(gates.all(t)) do
+        local queue = string.match(name, '^queue:(.*)$')
+        if queue then
+            for _, part in ipairs({ queue, gate.declared, gate.tuned }) do said[#said + 1] = part end
+        end
+    end
+    return { counts, ages, call('HGETALL', t.k.laned), said }
+end
+
+-- holds(settings, now, id, …): answers for each MessagePack [kind, lane, gate, holder, missing, opens_in, ahead], '' where nothing keeps it.
+local function hold_in_lane(t, id, h)
+    local lane, queue = lanes.name(h), h[QUEUE]
+    local stay, gate, holder, missing, opens_in = lanes.stay(t, queue, lane), '', '', 0, -1
+    local s = (byte(lane, 1) == 111 or byte(lane, 1) == 115) and lanes.strict(t, queue, lane)
+    if s and s[1] ~= id then holder = s[1] end
+    if stay and stay[1] == 'g' then
+        gate = stay[2]
+        local head = row(t, stay[3])
+        local terms = head and flow.terms(head)
+        local closed, opens = gates.first_shut(t, queue, head and head[TASK] or h[TASK], terms)
+        if closed == gate and opens then opens_in = opens - t.now end
+    elseif stay and stay[1] == 'n' and s then
+        missing = s[2]
+        local at = call('ZSCORE', t.k.openings, 'l' .. queue .. '\n' .. lane)
+        if at then opens_in = max(0, tonumber(at) - t.now) end
+    end
+    local ahead = call('ZRANK', t.p .. 'lane:' .. queue .. '\n' .. lane, id) or 0
+    if s and s[1] == id then ahead = 0 end
+    return { 'lane', lane, (string.gsub(gate, '\n', ':', 1)), holder, missing, opens_in, ahead }
+end
+
+local function holds(keys, args)
+    local t, list, ids = begin(keys, args, true), {}, {}
+    for i = 3, #args do ids[#ids + 1] = args[i] end
+    load_all(t, ids)
+    for i, id in ipairs(ids) do
+        local h = row(t, id)
+        local terms, found = h and flow.terms(h), nil
+        if h and h[STATE] == READY and h[HOLD] == LANE then
+            found = hold_in_lane(t, id, h)
+        elseif h and h[STATE] == READY and h[HOLD] ~= NOT_HELD then
+            found = { h[HOLD] == SOLO and 'solo' or 'aside', '', '', '', 0, -1, 0 }
+        elseif h and h[STATE] == WAITING and terms and terms.unique ~= '' then
+            local held = unique.held(t, terms.unique)
+            if held and held[2] == id then found = { 'successor', '', '', held[1], 0, -1, 0 } end
+        end
+        list[i] = found and pack(found) or ''
+    end
+    return list
+end
+
+-- uniques(settings, now, key, …): answers for each: holder, or '' where nobody has it, successor, and how long its window lasts.
+local function uniques(keys, args)
+    local t, list = begin(keys, args, true), {}
+    for i = 3, #args do
+        local held, size = unique.held(t, args[i]), #list
+        list[size + 1], list[size + 2] = held and held[1] or '', held and held[2] or ''
+        list[size + 3] = held and max(0, held[3] - t.now) or 0
+    end
+    return list
 end
 
 -- workers(settings, now): answers for each: presence, beat age, alive, running, idle.
@@ -327,6 +389,8 @@ local function members(keys, args)
     return list
 end
 
+register('holds', holds, 'no-writes')
+register('uniques', uniques, 'no-writes')
 register('inputs', inputs, 'no-writes')
 register('graph', graph, 'no-writes')
 register('workflows', workflows, 'no-writes')

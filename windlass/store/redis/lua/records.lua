@@ -20,13 +20,16 @@ end
 local N, AT, TASK, VERSION, QUEUE, PRIORITY, STATE, RUN, EPOCH, SEQ, ATTEMPT, CRASHES, SNOOZES = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13
 local WORKER, STARTED, RANK, FINISHED, DUE, EXPIRES, EXPIRE_TO, MAX_CRASHES, CRASH_DELAY = 14, 15, 16, 17, 18, 19, 20, 21, 22
 local HOLD, ASIDE_AT, CANCEL, LOGGED, KEEP_DONE, KEEP_FAILED, REASON, FINGERPRINT, RESULT, ERROR = 23, 24, 25, 26, 27, 28, 29, 30, 31, 32
--- Of a job that is in a graph or waits for one: an array, see below. False for all others, which is a head's last byte then.
-local LINKS = 33
+-- TERMS: under which a job may start, as it came with them (see flow.lua); false for most. LINKS: of a job that is in a graph or
+-- waits for one: an array, see below. False for all others, which is a head's last byte then.
+local TERMS, LINKS = 33, 34
 
 local WAITING, SCHEDULED, READY, RUNNING, SUCCEEDED, FAILED, CANCELLED, SKIPPED = 0, 1, 2, 3, 4, 5, 6, 7
 local STATES = { [0] = 'waiting', 'scheduled', 'ready', 'running', 'succeeded', 'failed', 'cancelled', 'skipped' }
--- Why a ready job is out of the ready order: not at all, nobody here declares it, or it must run alone.
-local NOT_HELD, ASIDE, SOLO = 0, 1, 2
+-- Why a ready job is out of the ready order: not at all, nobody here declares it, it must run alone, or it is in a lane.
+local NOT_HELD, ASIDE, SOLO, LANE = 0, 1, 2, 3
+-- What may keep a job from coming in or starting; each has a file of its own, and what stands before it may call it.
+local flow, gates, lanes, unique, schedules = {}, {}, {}, {}, {}
 
 -- What a head says of a node's place in its graph. OPENED: it was accepted. OPEN, BROKEN: how many edges that lead to it are not
 -- decided, or broken. SOURCE, INJECT: the first edge that brings a value. OUTS: target, on, hasty, …; EDGES: their states, a digit
@@ -37,7 +40,7 @@ local L = {
 }
 
 local PREFIX = 11
-local BAND = 2 ^ 48
+local BAND = 2 ^ 49
 local MAX_CRASHES_DEFAULT = 3
 
 -- Bytes that are to arrive as bytes: what Lua packs itself arrives as text.
@@ -118,7 +121,7 @@ local function fresh_head(raw, rank)
     return {
         n, at, task, version, queue, priority, READY, 1, 0, 0, 0, 0, 0,
         '', 0, rank, 0, 0, 0, CANCELLED, MAX_CRASHES_DEFAULT, 0,
-        NOT_HELD, 0, 0, 0, '', '', '', '', false, false, false,
+        NOT_HELD, 0, 0, 0, '', '', '', '', false, false, false, false,
     }
 end
 
@@ -146,7 +149,7 @@ local function head_of_stamp(stamp, worker)
     return {
         n, at, task, version, queue, priority, RUNNING, 1, 1, seq, 0, 0, 0,
         worker, started, rank, 0, 0, 0, CANCELLED, MAX_CRASHES_DEFAULT, 0,
-        NOT_HELD, 0, 0, 0, '', '', '', '', false, false, false,
+        NOT_HELD, 0, 0, 0, '', '', '', '', false, false, false, false,
     }
 end
 
@@ -166,6 +169,7 @@ do
         _ = h[TASK] .. h[QUEUE] .. h[WORKER] .. h[KEEP_DONE] .. h[KEEP_FAILED] .. h[REASON] .. h[FINGERPRINT]
         _ = #(h[RESULT] or '') + #(h[ERROR] or '')
         if h[LINKS] then check_links(h[LINKS]) end
+        if h[TERMS] and not flow.terms(h) then return nil end
         return STATES[h[STATE]] and STATES[h[EXPIRE_TO]]
     end
 
@@ -187,22 +191,25 @@ local function is_join(h) return h[TASK] == '' end
 
 local function runs_alone(h) return h[CRASHES] > 0 and h[CRASHES] == h[MAX_CRASHES] - 1 end
 
--- A redis command with more values than Lua can spread at once.
-local SPREAD = 2000
-local function call_many(command, key, values)
-    local size = #values
-    if size <= SPREAD then
-        if size > 0 then return call(command, key, unpack(values)) end
-        return {}
-    end
-    local all = {}
-    for from = 1, size, SPREAD do
-        local part = call(command, key, unpack(values, from, min(from + SPREAD - 1, size)))
-        if type(part) == 'table' then
-            for i = 1, #part do all[#all + 1] = part[i] end
+local call_many
+do
+    -- A redis command with more values than Lua can spread at once.
+    local SPREAD = 2000
+    function call_many(command, key, values)
+        local size = #values
+        if size <= SPREAD then
+            if size > 0 then return call(command, key, unpack(values)) end
+            return {}
         end
+        local all = {}
+        for from = 1, size, SPREAD do
+            local part = call(command, key, unpack(values, from, min(from + SPREAD - 1, size)))
+            if type(part) == 'table' then
+                for i = 1, #part do all[#all + 1] = part[i] end
+            end
+        end
+        return all
     end
-    return all
 end
 
 local function list_of(values)

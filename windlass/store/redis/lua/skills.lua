@@ -5,29 +5,32 @@
 -- workers       sorted set of all of them, by the order in which they came
 -- leases        sorted set of all of them, by the end of their lease; 0 for one judged dead
 -- idle:<queue>  sorted set of those that got less than they wanted from this queue
-local skills_seen, skills_known = {}, 0
-
 -- Of a worker whose row was lost, for instance to an eviction, or cannot be read: until its next beat it serves nothing.
 local NO_SKILLS = { queues = {}, tasks = {}, open = {} }
 
--- What a worker listens to and declares, decoded once for all workers that say the same. `mark` names the content.
---   packed   [[queue, …], {task: [max_crashes, version, …]}, {queue: max_crashes}]
-local function skills_of(t, worker, mark)
-    local found = skills_seen[mark]
-    if not found then
-        local fine, s = pcall(cmsgpack.unpack, call('HGET', t.p .. 'worker:' .. worker, 'skills'))
-        if not fine or type(s) ~= 'table' or #s ~= 3 then return NO_SKILLS end
-        found = { queues = s[1], tasks = {}, open = s[3] }
-        for task, said in pairs(s[2]) do
-            local versions = { max_crashes = said[1] }
-            for i = 2, #said do versions[said[i]] = true end
-            found.tasks[task] = versions
+local skills_of
+do
+    local skills_seen, skills_known = {}, 0
+
+    -- What a worker listens to and declares, decoded once for all workers that say the same. `mark` names the content.
+    --   packed   [[queue, …], {task: [max_crashes, version, …]}, {queue: max_crashes}]
+    function skills_of(t, worker, mark)
+        local found = skills_seen[mark]
+        if not found then
+            local fine, s = pcall(cmsgpack.unpack, call('HGET', t.p .. 'worker:' .. worker, 'skills'))
+            if not fine or type(s) ~= 'table' or #s ~= 3 then return NO_SKILLS end
+            found = { queues = s[1], tasks = {}, open = s[3] }
+            for task, said in pairs(s[2]) do
+                local versions = { max_crashes = said[1] }
+                for i = 2, #said do versions[said[i]] = true end
+                found.tasks[task] = versions
+            end
+            skills_known = skills_known + 1
+            if skills_known > 1000 then skills_seen, skills_known = {}, 1 end
+            skills_seen[mark] = found
         end
-        skills_known = skills_known + 1
-        if skills_known > 1000 then skills_seen, skills_known = {}, 1 end
-        skills_seen[mark] = found
+        return found
     end
-    return found
 end
 
 local function takes(skills, queue, task, version)
@@ -65,9 +68,16 @@ end
 
 -- Wakes as many idle workers of a queue as there are jobs, but not the one that makes this call (`t.me`). One that nobody hears for
 -- (its connection is broken) does not count: it asks for itself when it is back. `who` narrows it down to workers whose skills fit;
--- answers whether there was any.
-local function wake(t, queue, jobs, who)
+-- answers whether there was any. For no more than the queue's gate lets through; `alarm`: it is about the time, not about jobs.
+local function wake(t, queue, jobs, who, alarm)
     local key = t.p .. 'idle:' .. queue
+    if t.gates and not alarm then
+        jobs = min(jobs, gates.room(t, 'queue:' .. queue), 1000)
+        if jobs <= 0 then
+            gates.note_queue(t, queue)
+            return false
+        end
+    end
     while jobs > 0 do
         local idle = call('ZRANGE', key, 0, who and -1 or min(jobs, 100) - (t.me and 0 or 1))
         local woken = 0
@@ -88,10 +98,16 @@ local function wake(t, queue, jobs, who)
     end
 end
 
+-- When time makes a job ready or opens a gate, in milliseconds from now, -1 for never; and the job or the opening.
 local function next_due(t)
     local head = call('ZRANGE', t.k.due, '0', '0', 'WITHSCORES')
-    if not head[1] then return -1, nil end
-    return max(0, tonumber(head[2]) - t.now), head[1]
+    local at, id, opening = tonumber(head[2]), head[1], nil
+    if t.gates or t.lanes then
+        head = call('ZRANGE', t.k.openings, '0', '0', 'WITHSCORES')
+        if head[1] and (not at or tonumber(head[2]) < at) then at, id, opening = tonumber(head[2]), nil, head[1] end
+    end
+    if not at then return -1, nil end
+    return max(0, at - t.now), id, opening
 end
 
 -- What a worker runs and is asked to cancel. The set exists only while someone has asked, and `asked` says so.

@@ -135,7 +135,7 @@ do
 
     local function now_ready(t, id, h)
         make_ready(t, id, h)
-        t.released[h[QUEUE]] = (t.released[h[QUEUE]] or 0) + 1
+        if h[HOLD] ~= LANE then t.released[h[QUEUE]] = (t.released[h[QUEUE]] or 0) + 1 end
     end
 
     local function refuse(t, id, h)

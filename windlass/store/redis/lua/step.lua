@@ -42,22 +42,28 @@ do
 
     -- The last instant, what is added to the server's clock, the shortest lease, and how many jobs, ranks and events there were.
     -- In one field: they are read and written by every step. Before them stands the format that all keys of the app are in.
-    local FORMAT = 2
-    local function read_numbers(p)
-        local found = call('HMGET', p .. 'meta', 'numbers', 'followed', 'todos')
-        local packed, followed, todos = found[1], found[2], found[3]
+    local FORMAT = 3
+    local function read_numbers(p, reading)
+        local found = call('HMGET', p .. 'meta', 'numbers', 'followed', 'todos', 'gates', 'lanes', 'schedules')
+        local packed = found[1]
         if not packed then
             -- Nothing was ever written, or the key was lost, for instance to an eviction: then no number may be given a second time.
             -- There are fewer ranks than jobs and ten for each event.
             local chunk, event = call('ZRANGE', p .. 'chunks', '-1', '-1')[1], call('XREVRANGE', p .. 'events', '+', '-', 'COUNT', '1')[1]
             local n, seen = chunk and (tonumber(chunk) + 1) * 1000 or 0, event and tonumber(string.match(event[1], '^%d+')) or 0
-            return 0, 0, 0, n, n + 10 * seen, seen, true, true
+            found[2], found[3] = true, true
+            if not reading then
+                if call('EXISTS', p .. 'laned') == 1 then call('HSET', p .. 'meta', 'lanes', '1') end
+                if call('EXISTS', p .. 'gates') == 1 then call('HSET', p .. 'meta', 'gates', 'lost') end
+                found[4], found[5] = unpack(call('HMGET', p .. 'meta', 'gates', 'lanes'))
+            end
+            return 0, 0, 0, n, n + 10 * seen, seen, found
         end
         local of, last, shift, short, n, rank, seen = struct.unpack('>BI6I6I6I6I6I6', packed)
         if of ~= FORMAT then
             error({ err = 'WINDLASS the keys are in format ' .. of .. ', and this version of Windlass reads format ' .. FORMAT })
         end
-        return last, shift, short, n, rank, seen, followed, todos
+        return last, shift, short, n, rank, seen, found
     end
 
     function write_numbers(t)
@@ -93,7 +99,7 @@ do
         local names = {
             'jobs', 'heads', 'due', 'expiring', 'watched', 'followers', 'events', 'counts', 'live', 'chunks', 'asides', 'workers',
             'leases', 'progress', 'corrupt', 'buckets', 'failed', 'sparse', 'links', 'graphs', 'metas', 'workflows', 'working', 'staging', 'todos',
-            'weights',
+            'weights', 'gates', 'tallies', 'openings', 'fading', 'laned', 'turns', 'strict', 'uniques', 'cells', 'schedules', 'timetable',
         }
         local seen, known = {}, 0
 
@@ -114,18 +120,21 @@ do
     function begin(keys, args, reading)
         borrow()
         local p, settings = sub(keys[1], 1, -5), settings_of(args[1])
-        local last, shift, short, n, rank, seen, followed, todos = read_numbers(p)
+        local last, shift, short, n, rank, seen, found = read_numbers(p, reading)
         -- While a slot moves, a cluster refuses every key that is not there, in the midst of a step that has written already. Asking
         -- for one that never is there lets such a step fail before it begins.
         if settings.cluster and not reading then call('EXISTS', p .. 'never') end
         local host = args[2] ~= '' and tonumber(args[2]) or server_time()
         local t = {
             p = p, k = keys_of(p), meta = keys[1], settings = settings,
-            last = last > 0 and last or host, shift = shift, short = short, n = n, rank = rank, seen = seen, followed = followed,
+            last = last > 0 and last or host, shift = shift, short = short, n = n, rank = rank, seen = seen, followed = found[2],
             rows = {}, dirty = {}, adds = {}, rems = {}, counts = {}, touched = {}, ended = {}, blocks = {}, told = {},
             stamped = {}, brief = {}, unheard = {},
-            graphs = {}, changed = {}, listed = {}, todos = {}, left = todos, released = {}, asked = {}, weights = {},
+            graphs = {}, changed = {}, listed = {}, todos = {}, left = found[3], released = {}, asked = {}, weights = {},
+            lanes = found[5], schedules = tonumber(found[6] or 0), tallies = {}, strict = {}, uniques = {}, marks = {}, marked = {},
+            freed = {}, opened = {}, wakes = {},
         }
+        if found[4] then t.gates = gates.known(t, found[4]) end
         tick(t, host, reading)
         return t
     end
@@ -139,35 +148,42 @@ end)) end
 
 -- ---- rows
 
--- A job without a head either waits or runs for the first time.
-local function row_without_head(t, id)
-    local raw = call('HGET', t.k.jobs, id)
-    local h = fresh_head(raw, 0)
-    if not h or not is_numbered(raw) then return nil end
-    local rank = call('ZSCORE', t.p .. 'ready:' .. h[QUEUE], id)
-    if rank then
-        h[RANK] = tonumber(rank)
+local row
+do
+    -- A job without a head either waits or runs for the first time.
+    local function row_without_head(t, id)
+        local raw = call('HGET', t.k.jobs, id)
+        local h = fresh_head(raw, 0)
+        if not h or not is_numbered(raw) then return nil end
+        local rank = call('ZSCORE', t.p .. 'ready:' .. h[QUEUE], id)
+        if not rank and t.lanes then
+            rank = call('ZSCORE', t.p .. 'lane:' .. h[QUEUE] .. '\nt' .. h[TASK], id)
+            if rank then h[HOLD] = LANE end
+        end
+        if rank then
+            h[RANK] = tonumber(rank)
+            return h
+        end
+        for _, worker in ipairs(call('ZRANGE', t.k.workers, 0, -1)) do
+            local stamp = call('HGET', t.p .. 'held:' .. worker, id)
+            if stamp and stamp ~= '' then
+                t.stamped[id] = worker
+                return head_of_stamp(stamp, worker)
+            end
+        end
         return h
     end
-    for _, worker in ipairs(call('ZRANGE', t.k.workers, 0, -1)) do
-        local stamp = call('HGET', t.p .. 'held:' .. worker, id)
-        if stamp and stamp ~= '' then
-            t.stamped[id] = worker
-            return head_of_stamp(stamp, worker)
-        end
-    end
-    return h
-end
 
--- The row of one job, nil where there is none or it is damaged.
-local function row(t, id)
-    local h = t.rows[id]
-    if h == nil then
-        local packed = call('HGET', t.k.heads, id)
-        if packed then h = read_head(packed) else h = row_without_head(t, id) end
-        t.rows[id] = h or false
+    -- The row of one job, nil where there is none or it is damaged.
+    function row(t, id)
+        local h = t.rows[id]
+        if h == nil then
+            local packed = call('HGET', t.k.heads, id)
+            if packed then h = read_head(packed) else h = row_without_head(t, id) end
+            t.rows[id] = h or false
+        end
+        return h or nil
     end
-    return h or nil
 end
 
 -- Reads the heads of many jobs at once; those that have none are left to `row`.
@@ -199,7 +215,12 @@ local function load_all(t, ids)
     end
     for queue, members in pairs(waiting) do
         for i, rank in ipairs(call_many('ZMSCORE', t.p .. 'ready:' .. queue, members)) do
-            if rank then t.rows[members[i]][RANK] = tonumber(rank) else running[#running + 1] = members[i] end
+            local h = t.rows[members[i]]
+            if not rank and t.lanes then
+                rank = call('ZSCORE', t.p .. 'lane:' .. queue .. '\nt' .. h[TASK], members[i])
+                if rank then h[HOLD] = LANE end
+            end
+            if rank then h[RANK] = tonumber(rank) else running[#running + 1] = members[i] end
         end
     end
     for _, worker in ipairs(#running > 0 and call('ZRANGE', t.k.workers, 0, -1) or running) do
@@ -296,6 +317,7 @@ local function count(t, queue, state, by)
 end
 
 local function set_state(t, h, state)
+    if h[STATE] == RUNNING and state ~= RUNNING and (t.gates or h[TERMS]) then gates.free(t, h[QUEUE], h[TASK], flow.terms(h)) end
     count(t, h[QUEUE], h[STATE], -1)
     count(t, h[QUEUE], state, 1)
     h[STATE] = state
@@ -308,35 +330,38 @@ end
 
 -- ---- news: one entry of the event stream for one step
 
--- Blocks are ordered by the first event of their kind; within one, neighbours of the same task and queue share a group:
--- [kind, worker, task, queue, ids, data or false], where data is JSON per job.
-local function open_group(t, kind, worker, task, queue, data)
-    local name = kind .. '\n' .. worker
-    local block = t.blocks[name]
-    if not block then
-        block = {}
-        t.blocks[name] = block
-        -- What came in goes first: in a graph it may have ended in the same step.
-        table.insert(t.blocks, kind == 'enqueued' and 1 or #t.blocks + 1, block)
+local news
+do
+    -- Blocks are ordered by the first event of their kind; within one, neighbours of the same task and queue share a group:
+    -- [kind, worker, task, queue, ids, data or false], where data is JSON per job.
+    local function open_group(t, kind, worker, task, queue, data)
+        local name = kind .. '\n' .. worker
+        local block = t.blocks[name]
+        if not block then
+            block = {}
+            t.blocks[name] = block
+            -- What came in goes first: in a graph it may have ended in the same step.
+            table.insert(t.blocks, kind == 'enqueued' and 1 or #t.blocks + 1, block)
+        end
+        local group = block[#block]
+        if not group or group[3] ~= task or group[4] ~= queue or not data ~= not group[6] then
+            group = { kind, worker, task, queue, {}, data and {} or false }
+            block[#block + 1] = group
+        end
+        t.group = group
+        return group
     end
-    local group = block[#block]
-    if not group or group[3] ~= task or group[4] ~= queue or not data ~= not group[6] then
-        group = { kind, worker, task, queue, {}, data and {} or false }
-        block[#block + 1] = group
-    end
-    t.group = group
-    return group
-end
 
-local function news(t, kind, worker, id, task, queue, data)
-    local group = t.group
-    if data or not group or group[6] or group[3] ~= task or group[4] ~= queue or group[1] ~= kind or group[2] ~= worker then
-        group = open_group(t, kind, worker, task, queue, data)
+    function news(t, kind, worker, id, task, queue, data)
+        local group = t.group
+        if data or not group or group[6] or group[3] ~= task or group[4] ~= queue or group[1] ~= kind or group[2] ~= worker then
+            group = open_group(t, kind, worker, task, queue, data)
+        end
+        local ids = group[5]
+        ids[#ids + 1] = id
+        if data then group[6][#ids] = data end
+        t.seen = t.seen + 1
     end
-    local ids = group[5]
-    ids[#ids + 1] = id
-    if data then group[6][#ids] = data end
-    t.seen = t.seen + 1
 end
 
 local function job_news(t, kind, worker, id, h, data) news(t, kind, worker, id, h[TASK], h[QUEUE], data) end

@@ -92,6 +92,7 @@ local function sweep(keys, args)
     local left = limit - expired
     local waiting, promoted = {}, 0
     if left > 0 then waiting, promoted = promote(t, left) end
+    if t.gates or t.lanes then gates.open_due(t) end
     for queue, jobs in pairs(waiting) do wake(t, queue, jobs) end
     left = left - promoted
     if left > 0 then left = left - reap(t, left, reply) end
@@ -108,6 +109,7 @@ local function sweep(keys, args)
     local pruned = left > 0 and prune_all(t, left) or 0
     left = left - pruned
     for _, k in ipairs(call('SPOP', t.k.sparse, SPARSE_LISTS)) do thin(t, k) end
+    if left > 0 then left = left - flow.fade(t, left) end
     commit(t)
     graphs.wake_any(t)
     return pack({ promoted, reply.recovered, reply.quarantined, expired, parked, pruned, reply.dead, left <= 0, next_check(t), repaired })

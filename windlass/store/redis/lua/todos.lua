@@ -122,6 +122,7 @@ do
             local h = row(t, id)
             graphs.stop_awaited(t, id, h, h[STATE], 'deleted')
             unplace(t, id, h)
+            if h[TERMS] and h[STATE] <= RUNNING then flow.over(t, id, h) end
             unfile(t, id, h)
             if h[EXPIRES] > 0 then rem(t, 'expiring', id) end
         end
@@ -141,7 +142,10 @@ do
                 callbacks[#callbacks + 1] = id
             elseif place and (silent or h[STATE] ~= RUNNING) then
                 if not silent and not is_join(h) and place[L.OPENED] == 1 then job_news(t, 'deleted', '', id, h) end
-                if h[STATE] == RUNNING then call('HDEL', t.p .. 'held:' .. h[WORKER], id) end
+                if h[STATE] == RUNNING then
+                    call('HDEL', t.p .. 'held:' .. h[WORKER], id)
+                    gates.free(t, h[QUEUE], h[TASK], flow.terms(h))
+                end
                 gone[#gone + 1] = id
             end
         end
@@ -344,17 +348,22 @@ do
         t.released = {}
         if not t.due_before then return end
         flush(t)
-        local due, id = next_due(t)
+        local due, id, opening = next_due(t)
         if due >= 0 and (t.due_before < 0 or due < t.due_before) then
-            local h = row(t, id)
-            if h then wake(t, h[QUEUE], 1) end
+            local h = id and row(t, id)
+            local queue = h and h[QUEUE] or (opening and lanes.queue_of(t, opening))
+            if queue then wake(t, queue, 1, nil, true) end
         end
         t.due_before = nil
     end
 
     -- Todos are left: anyone can work them off.
     function graphs.wake_any(t)
-        if not t.left then return end
+        if t.left then graphs.wake_one(t) end
+    end
+
+    -- Some idle worker, whatever it listens to.
+    function graphs.wake_one(t)
         for _, worker in ipairs(call('ZRANGE', t.k.workers, 0, -1)) do
             local w = call('HMGET', t.p .. 'worker:' .. worker, 'idle', 'dead')
             if w[1] == '1' and w[2] ~= '1' and worker ~= t.me then

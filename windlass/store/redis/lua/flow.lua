@@ -1,0 +1,97 @@
+-- Flow: the terms of a job, and what follows from them when it ends, goes, or leaves its worker.
+--
+-- Terms are kept in the head as they came: MessagePack, the fields of core/terms.py in their order.
+do
+    local function decode(packed)
+        local s = cmsgpack.unpack(packed)
+        local rate = s[6]
+        local terms = {
+            key = s[1], ordered = s[2], seq = s[3], gap = s[4], key_limit = s[5], every = rate and rate[1] or 0, burst = rate and rate[2] or 0,
+            units = s[7], breaker = s[8], batch = s[9], ageing = s[10], unique = s[11], policy = s[12], window = s[13], most = s[14],
+            max_ready = s[15], drop_oldest = s[16],
+        }
+        local _ = terms.seq + terms.gap + terms.key_limit + terms.every + terms.burst + terms.units + terms.ageing + terms.policy
+            + terms.window + terms.most + terms.max_ready
+        _ = terms.key .. terms.breaker .. terms.unique
+        -- Its lane wherever it goes; else it has that of its task, if it has to stand apart or the task has a gate.
+        if terms.seq > 0 then terms.lane = 's' .. terms.key elseif terms.key ~= '' then terms.lane = (terms.ordered and 'o' or 'k') .. terms.key end
+        terms.strict = terms.lane ~= nil and sub(terms.lane, 1, 1) ~= 'k'
+        terms.apart = terms.breaker ~= '' or terms.batch or terms.units > 1
+        return terms
+    end
+
+    local seen, known = {}, 0
+
+    -- Terms from their bytes, nil where they cannot be read.
+    function flow.read(packed)
+        local found = seen[packed]
+        if found == nil then
+            local fine, terms = pcall(decode, packed)
+            found = fine and terms or false
+            known = known + 1
+            if known > 5000 then seen, known = {}, 1 end
+            seen[packed] = found
+        end
+        return found or nil
+    end
+
+    -- The terms of a row, nil where it has none.
+    function flow.terms(h) return h[TERMS] and flow.read(h[TERMS]) or nil end
+
+    -- A job with terms is over, deleted, or goes to another queue: what it had is free. `moves`: it keeps its unique key.
+    function flow.over(t, id, h, moves)
+        local terms = flow.terms(h)
+        if not terms then return end
+        if terms.strict then lanes.over(t, h[QUEUE], id, terms) end
+        if terms.unique ~= '' and not moves then unique.release(t, id, terms) end
+    end
+
+    -- A job whose record tells nothing any more: what it had is found by looking at all the others.
+    function flow.lose(t, id, state)
+        t.recount = state == RUNNING or t.recount
+        lanes.lose(t, id)
+        unique.lose(t, id)
+    end
+
+    -- Whatever this step freed or made ready is open now, and who could take it is woken.
+    function flow.open(t)
+        if t.recount then gates.recount(t) end
+        if next(t.freed) then gates.open(t) end
+        return #t.marks > 0 and lanes.settle(t)
+    end
+
+    function flow.wake(t)
+        if #t.wakes > 0 then lanes.wake(t) end
+        for queue in pairs(t.opened) do
+            t.opened[queue] = nil
+            wake(t, queue, lanes.claimable(t, queue, 100))
+        end
+    end
+
+    -- At the end of a step.
+    function flow.write(t)
+        if next(t.tallies) then gates.write(t) end
+        if next(t.strict) then lanes.write(t) end
+        if next(t.uniques) then unique.write(t) end
+    end
+
+    -- What only time forgets: the sweep. Members say what they are by their first letter: a gate, a lane, a unique key, a cell.
+    function flow.fade(t, limit)
+        local due = call('ZRANGEBYSCORE', t.k.fading, '-inf', t.now, 'LIMIT', 0, limit)
+        for _, member in ipairs(due) do
+            local kind, name = sub(member, 1, 1), sub(member, 2)
+            call('ZREM', t.k.fading, member)
+            if kind == 'g' then
+                gates.tally(t, name).dirty = true
+            elseif kind == 'l' then
+                lanes.forget(t, name)
+            elseif kind == 'u' then
+                unique.forget(t, name)
+            elseif kind == 'c' then
+                local packed = call('HGET', t.k.cells, name)
+                if packed and struct.unpack('>I6', packed, 7) <= t.now then call('HDEL', t.k.cells, name) end
+            end
+        end
+        return #due
+    end
+end

@@ -1,0 +1,421 @@
+-- Lanes: ready jobs that share a key, or a task with a gate. A claim takes turns among those that are open.
+--
+-- lane:<queue>\n<lane>  sorted set of its ready jobs, by rank (by number, where they have numbers)
+-- lanes:<queue>         sorted set of the open ones: the band of the head, and the turn
+-- stays:<queue>         hash lane -> MessagePack [kind, gate, head, its score, turn] of those that are not open. Kinds: 'g' waits at
+--                       that gate; 'h' is had by a job that is not among its ready ones; 'n' waits for a number
+-- laned                 hash queue -> how many lanes have ready jobs; the field `lanes` of `meta` says that there are any
+-- turns                 hash queue -> the turn that the plain order last took among lanes
+-- strict                hash queue\nlane -> MessagePack [holder or '', the number expected]
+do
+    local WEEK = 7 * 24 * 3600 * 1000
+    local EPOCH = 1735689600000
+    local AGES = 2 ^ 39
+
+    local function is_strict(lane)
+        local kind = byte(lane, 1)
+        return kind == 111 or kind == 115
+    end
+
+    local function split(member) return string.match(member, '^(.-)\n(.*)$') end
+
+    -- The lane of a job that is ready or becomes so; '' for the plain order.
+    function lanes.of(t, task, terms)
+        if terms and terms.lane then return terms.lane end
+        if (terms and terms.apart) or (t.gates and gates.is_gated(t, task)) then return 't' .. task end
+        return ''
+    end
+
+    -- The lane that a job is in.
+    function lanes.name(h)
+        local terms = flow.terms(h)
+        return terms and terms.lane or 't' .. h[TASK]
+    end
+
+    -- The place of a job that becomes ready. With ageing it is that of a job of priority 5 which came earlier or later; of those that
+    -- come in one millisecond up to a thousand are told apart.
+    function lanes.rank(t, h)
+        local terms = flow.terms(h)
+        if terms and terms.strict then return h[RANK] > 0 and h[RANK] or next_rank(t, 5) end
+        if not terms or terms.ageing == 0 then return next_rank(t, h[PRIORITY]) end
+        t.rank = t.rank + 1
+        local at, first = struct.unpack('>I6I6', call('HGET', t.meta, 'aged') or string.rep('\0', 12))
+        if at ~= t.now then
+            first = t.rank
+            call('HSET', t.meta, 'aged', struct.pack('>I6I6', t.now, first))
+        end
+        local since = max(0, min(AGES - 1, t.now - EPOCH + (5 - h[PRIORITY]) * terms.ageing))
+        return 4 * BAND + since * 1024 + min(1023, t.rank - first)
+    end
+
+    local function score_in(h, lane)
+        if byte(lane, 1) ~= 115 then return h[RANK] end
+        return min(flow.terms(h).seq, 2 ^ 43) * 1024 + h[RANK] % 1024
+    end
+
+    local function mark(t, queue, lane)
+        local member = queue .. '\n' .. lane
+        local found = t.marked[member]
+        if not found then
+            found = { queue = queue, lane = lane, turn = t.rank, joined = 0, least = 1 / 0, wakes = 0 }
+            t.marked[member], t.marks[#t.marks + 1] = found, found
+        end
+        return found
+    end
+
+    -- ---- jobs come and go
+
+    -- A ready job with a lane goes into it. `silent`: it was ready before, and wakes nobody.
+    function lanes.join(t, id, h, lane, silent)
+        local m, score = mark(t, h[QUEUE], lane), score_in(h, lane)
+        h[HOLD] = LANE
+        add(t, 'lane:' .. h[QUEUE] .. '\n' .. lane, score, id)
+        if not silent then m.joined = m.joined + 1 end
+        if score < m.least then m.least, m.first = score, id end
+    end
+
+    -- The same for a job that has no head.
+    function lanes.join_fresh(t, id, queue, lane, rank, silent)
+        local m = mark(t, queue, lane)
+        add(t, 'lane:' .. queue .. '\n' .. lane, rank, id)
+        if not silent then m.joined = m.joined + 1 end
+        if rank < m.least then m.least, m.first = rank, id end
+    end
+
+    -- A job leaves its lane in another way than by being claimed.
+    function lanes.part(t, id, h)
+        local lane = lanes.name(h)
+        rem(t, 'lane:' .. h[QUEUE] .. '\n' .. lane, id)
+        mark(t, h[QUEUE], lane).left = true
+        gates.nudge(t, h[TASK], flow.terms(h))
+    end
+
+    -- Something happened to a lane that it is to be looked at for.
+    function lanes.changed(t, queue, lane) mark(t, queue, lane).left = true end
+
+    -- One of its jobs was taken out as damaged, by the lane's key.
+    function lanes.lost_one(t, key) lanes.changed(t, split(sub(key, 6))) end
+
+    -- ---- strict lanes
+
+    function lanes.strict(t, queue, lane)
+        local member = queue .. '\n' .. lane
+        local s = t.strict[member]
+        if not s then
+            local fine, said = pcall(cmsgpack.unpack, call('HGET', t.k.strict, member) or '')
+            s = fine and type(said) == 'table' and { said[1], said[2] } or { '', 1 }
+            t.strict[member] = s
+        end
+        return s
+    end
+
+    -- A job taken out of a strict lane has it.
+    function lanes.have(t, queue, lane, id)
+        local s = lanes.strict(t, queue, lane)
+        if s[1] ~= id then s[1], s.dirty = id, true end
+    end
+
+    -- A job of a strict lane is over or gone.
+    function lanes.over(t, queue, id, terms)
+        local s = lanes.strict(t, queue, terms.lane)
+        if s[1] == id then s[1] = '' end
+        if terms.seq > 0 then
+            s[2] = max(s[2], terms.seq + 1)
+            call('ZADD', t.k.fading, t.now + WEEK, 'l' .. queue .. '\n' .. terms.lane)
+        end
+        s.dirty = true
+        mark(t, queue, terms.lane).left = true
+    end
+
+    function lanes.write(t)
+        for member, s in pairs(t.strict) do
+            if s.dirty then
+                if s[1] == '' and s[2] == 1 or (s[1] == '' and string.match(member, '\n(.)') == 'o') then
+                    call('HDEL', t.k.strict, member)
+                else
+                    call('HSET', t.k.strict, member, pack({ s[1], s[2] }))
+                end
+                s.dirty = nil
+            end
+        end
+    end
+
+    -- What an empty lane expected is forgotten in the end.
+    function lanes.forget(t, member)
+        local queue, lane = split(member)
+        if not queue then return end
+        local s = lanes.strict(t, queue, lane)
+        if s[1] ~= '' or call('EXISTS', t.p .. 'lane:' .. member) == 1 then
+            call('ZADD', t.k.fading, t.now + WEEK, 'l' .. member)
+        else
+            call('HDEL', t.k.strict, member)
+            t.strict[member] = nil
+        end
+    end
+
+    -- A job was lost of which nobody knows the lane.
+    function lanes.lose(t, id)
+        local all = call('HGETALL', t.k.strict)
+        for i = 1, #all, 2 do
+            local queue, lane = split(all[i])
+            if queue and lanes.strict(t, queue, lane)[1] == id then
+                local s = lanes.strict(t, queue, lane)
+                s[1], s.dirty = '', true
+                mark(t, queue, lane).left = true
+            end
+        end
+    end
+
+    -- ---- open or not
+
+    local function read_stay(packed)
+        local fine, s = pcall(cmsgpack.unpack, packed or '')
+        return fine and type(s) == 'table' and s or nil
+    end
+
+    function lanes.stay(t, queue, lane)
+        local packed = call('HGET', t.p .. 'stays:' .. queue, lane)
+        return packed and read_stay(packed)
+    end
+
+    local function put_stay(t, queue, lane, kind, gate, head, score, turn)
+        call('HSET', t.p .. 'stays:' .. queue, lane, pack({ kind, gate, head, score, turn }))
+        if kind ~= 'g' then return end
+        call('ZADD', t.p .. gates.waits(gate, queue), format('%d', turn), queue .. '\n' .. lane)
+        if sub(gate, 1, 4) == 'key:' then
+            local tally = gates.tally(t, gate)
+            if tally[3] == 0 then tally[3], tally.dirty = 1, true end
+        end
+    end
+
+    -- The lanes that a key may have.
+    local function of_key(key) return 'k' .. key, 'o' .. key, 's' .. key end
+
+    local function drop_stay(t, queue, lane, stay)
+        call('HDEL', t.p .. 'stays:' .. queue, lane)
+        if stay[1] == 'n' then
+            call('ZREM', t.k.openings, 'l' .. queue .. '\n' .. lane)
+        elseif stay[1] == 'g' then
+            call('ZREM', t.p .. gates.waits(stay[2], queue), queue .. '\n' .. lane)
+            if sub(stay[2], 1, 4) == 'key:' then
+                local waits = 0
+                for _, packed in ipairs(call('HMGET', t.p .. 'stays:' .. queue, of_key(sub(lane, 2)))) do
+                    local other = packed and read_stay(packed)
+                    if other and other[2] == stay[2] then waits = 1 end
+                end
+                local tally = gates.tally(t, stay[2])
+                if tally[3] ~= waits then tally[3], tally.dirty = waits, true end
+            end
+        end
+    end
+
+    -- A claim found a gate closed for the head of a lane.
+    function lanes.wait_at(t, queue, lane, gate, opens, head, score, turn)
+        put_stay(t, queue, lane, 'g', gate, head, score, turn)
+        if opens then gates.rings(t, 'g' .. gate, opens) end
+    end
+
+    -- A claim gave a strict lane to one of its jobs, and others are left in it.
+    function lanes.had(t, queue, lane, turn)
+        put_stay(t, queue, lane, 'h', '', '', 0, turn)
+    end
+
+    -- How many lanes of a queue have ready jobs.
+    function lanes.count(t, queue, by)
+        if by == 0 then return end
+        local left = call('HINCRBY', t.k.laned, queue, by)
+        if left > 0 then
+            if not t.lanes then
+                t.lanes = true
+                call('HSET', t.meta, 'lanes', '1')
+            end
+            return
+        end
+        call('HDEL', t.k.laned, queue)
+        call('HDEL', t.k.turns, queue)
+        if call('EXISTS', t.k.laned) == 0 then
+            t.lanes = nil
+            call('HDEL', t.meta, 'lanes')
+            if not t.gates then call('DEL', t.k.openings) end
+        end
+    end
+
+    -- A lane that waits at a gate is to be looked at again; so many workers may find something in it.
+    function lanes.look_again(t, member, wakes)
+        local queue, lane = split(member)
+        if not queue then return end
+        local m = mark(t, queue, lane)
+        m.look, m.wakes = true, max(m.wakes, wakes)
+    end
+
+    -- A key's gate may let something through.
+    function lanes.open_key(t, name, of)
+        local queue, key = split(of)
+        if not queue then return end
+        for _, lane in ipairs({ of_key(key) }) do
+            local stay = lanes.stay(t, queue, lane)
+            if stay and stay[2] == name then lanes.look_again(t, queue .. '\n' .. lane, 1) end
+        end
+    end
+
+    -- The number that a lane waited for has not come.
+    function lanes.skip(t, member)
+        local queue, lane = split(member)
+        local stay = queue and lanes.stay(t, queue, lane)
+        if not stay or stay[1] ~= 'n' then return end
+        local h = row(t, stay[3])
+        local terms = h and flow.terms(h)
+        local s = lanes.strict(t, queue, lane)
+        if terms then s[2], s.dirty = max(s[2], terms.seq), true end
+        lanes.look_again(t, member, 1)
+    end
+
+    -- Of a strict lane with ready jobs: which of them may start, nil if none may; else the kind of its stay and until when.
+    local function strict_head(t, m, id, score)
+        local s, key = lanes.strict(t, m.queue, m.lane), t.p .. 'lane:' .. m.queue .. '\n' .. m.lane
+        if s[1] ~= '' then
+            local mine = s[1] == id and score or call('ZSCORE', key, s[1])
+            if mine then return s[1], tonumber(mine) end
+            return nil, nil, 'h'
+        end
+        if byte(m.lane, 1) == 115 then
+            local h = row(t, id)
+            local terms = h and flow.terms(h)
+            if terms and terms.seq > s[2] then return nil, nil, 'n', terms.gap end
+        end
+        return id, score
+    end
+
+    -- Whose turn it is in a strict lane that is open.
+    function lanes.head(t, queue, lane, id, score) return strict_head(t, { queue = queue, lane = lane }, id, score) end
+
+    local function first_in(t, m)
+        local head = call('ZRANGE', t.p .. 'lane:' .. m.queue .. '\n' .. m.lane, '0', '0', 'WITHSCORES')
+        return head[1], tonumber(head[2])
+    end
+
+    -- One lane that something happened to. `score`: it was open; `stay`: it was not, and had ready jobs.
+    local function settle_one(t, m, score, stay, opened)
+        local strict, was, turn = is_strict(m.lane), score or stay, nil
+        if score then turn = score % BAND elseif stay then turn = stay[5] else turn = m.turn end
+        if not (m.left or m.look or strict) and was then
+            if stay and not (stay[1] == 'g' and m.least < stay[4]) then return end
+            if score and floor(m.least / BAND) >= floor(score / BAND) then
+                opened[#opened + 1] = { m, nil, m.joined }
+                return
+            end
+        end
+        local id, first = m.first, m.least
+        if was or m.left or strict or not id then id, first = first_in(t, m) end
+        if not id then
+            if score then call('ZREM', t.p .. 'lanes:' .. m.queue, m.lane) end
+            if stay then drop_stay(t, m.queue, m.lane, stay) end
+            if was then lanes.count(t, m.queue, -1) end
+            return
+        end
+        local head, its, kind, gap = id, first, nil, nil
+        if strict then head, its, kind, gap = strict_head(t, m, id, first) end
+        if not was then lanes.count(t, m.queue, 1) end
+        if not head then
+            if stay and stay[1] == kind and (kind == 'h' or stay[3] == id) then return end
+            if score then call('ZREM', t.p .. 'lanes:' .. m.queue, m.lane) end
+            if stay then drop_stay(t, m.queue, m.lane, stay) end
+            put_stay(t, m.queue, m.lane, kind, '', id, first, turn)
+            if kind == 'n' then gates.rings(t, 'l' .. m.queue .. '\n' .. m.lane, t.now + gap) end
+            return
+        end
+        if stay and stay[1] == 'g' and not m.look and stay[3] == head then return end
+        if stay then drop_stay(t, m.queue, m.lane, stay) end
+        local band = strict and 4 or floor(its / BAND)
+        local wakes = strict and 1 or max(1, m.joined, m.wakes)
+        if score and m.joined == 0 and not m.look then wakes = 0 end
+        opened[#opened + 1] = { m, band * BAND + turn, wakes }
+    end
+
+    -- All lanes that something happened to are where they belong; true if any is open for it.
+    function lanes.settle(t)
+        local marks, queues, by_queue = t.marks, {}, {}
+        t.marks, t.marked = {}, {}
+        flush(t)
+        for _, m in ipairs(marks) do
+            if not by_queue[m.queue] then by_queue[m.queue], queues[#queues + 1] = {}, m.queue end
+            table.insert(by_queue[m.queue], m)
+        end
+        local any = false
+        for _, queue in ipairs(queues) do
+            local names, opened, scored = {}, {}, {}
+            for i, m in ipairs(by_queue[queue]) do names[i] = m.lane end
+            local scores, stays = call_many('ZMSCORE', t.p .. 'lanes:' .. queue, names), call_many('HMGET', t.p .. 'stays:' .. queue, names)
+            for i, m in ipairs(by_queue[queue]) do
+                settle_one(t, m, scores[i] and tonumber(scores[i]), stays[i] and read_stay(stays[i]), opened)
+            end
+            for _, one in ipairs(opened) do
+                if one[2] then
+                    scored[#scored + 1] = format('%d', one[2])
+                    scored[#scored + 1] = one[1].lane
+                end
+                if one[3] > 0 then t.wakes[#t.wakes + 1] = { queue, one[1].lane, one[3] } end
+                any = true
+            end
+            call_many('ZADD', t.p .. 'lanes:' .. queue, scored)
+        end
+        return any
+    end
+
+    -- ---- waking
+
+    -- Workers for lanes that were opened or joined and are open still.
+    function lanes.wake(t)
+        local said, wanted = t.wakes, {}
+        t.wakes = {}
+        for _, one in ipairs(said) do
+            local queue, lane, jobs = one[1], one[2], one[3]
+            if call('ZSCORE', t.p .. 'lanes:' .. queue, lane) then
+                jobs = min(jobs, call('ZCARD', t.p .. 'lane:' .. queue .. '\n' .. lane))
+                if byte(lane, 1) == 116 then jobs = min(jobs, (gates.room(t, 'task:' .. sub(lane, 2)))) end
+                wanted[queue] = (wanted[queue] or 0) + jobs
+            end
+        end
+        for queue, jobs in pairs(wanted) do wake(t, queue, jobs) end
+    end
+
+    -- A queue that an opening concerns, nil where there is none any more.
+    function lanes.queue_of(t, opening)
+        local kind, of = string.match(sub(opening, 2), '^(%l+):(.*)$')
+        if sub(opening, 1, 1) == 'l' then return (split(sub(opening, 2))) end
+        if kind == 'queue' then return of end
+        if kind == 'key' then return (split(of)) end
+        local member = call('ZRANGE', t.p .. 'waits:' .. sub(opening, 2), '0', '0')[1]
+        return member and (split(member))
+    end
+
+    -- How many ready jobs of a queue could be claimed, counted up to a bound.
+    function lanes.claimable(t, queue, most)
+        local ready = call('ZCARD', t.p .. 'ready:' .. queue) + call('ZCARD', t.p .. 'solo:' .. queue)
+        if not t.lanes or ready >= most then return min(ready, most) end
+        for _, lane in ipairs(call('ZRANGE', t.p .. 'lanes:' .. queue, 0, most)) do
+            ready = ready + (is_strict(lane) and 1 or call('ZCARD', t.p .. 'lane:' .. queue .. '\n' .. lane))
+            if ready >= most then break end
+        end
+        return min(ready, most)
+    end
+
+    -- How many ready jobs a queue has, wherever they are.
+    function lanes.ready_in(t, queue)
+        local delta = t.counts[queue] and t.counts[queue][READY] or 0
+        return tonumber(call('HGET', t.k.counts, READY .. queue) or 0) + delta
+    end
+
+    -- The keys of all lanes of a queue that have ready jobs, up to a bound.
+    function lanes.keys(t, queue, most)
+        local keys = {}
+        if not t.lanes then return keys end
+        for _, lane in ipairs(call('ZRANGE', t.p .. 'lanes:' .. queue, 0, most - 1)) do keys[#keys + 1] = 'lane:' .. queue .. '\n' .. lane end
+        if #keys >= most then return keys end
+        for _, lane in ipairs(call('HKEYS', t.p .. 'stays:' .. queue)) do
+            keys[#keys + 1] = 'lane:' .. queue .. '\n' .. lane
+            if #keys >= most then break end
+        end
+        return keys
+    end
+end

@@ -1,0 +1,126 @@
+-- tune(settings, now, tunings)
+--   tunings  MessagePack: [[name, expected version or -1, declared or false, tuned or false, closed_for or -1, note or false], …]
+-- gates(settings, now, name, …): the gates of these names, or all there are.
+-- Both answer for each: name, version, declared, tuned, closed_for, note, held, waiting, opens_in, changed.
+
+local GATE = 10
+
+local function add_gate(t, list, name, gate, changed)
+    local size, opens_in, held = #list, 0, 0
+    local closed = gate and max(0, gate.closed - t.now) or 0
+    if gate and gate.limit > 0 then held = gates.tally(t, name)[1] end
+    if gate and gate.every > 0 then
+        local now, tat = t.now * 1000, gates.tally(t, name)[2]
+        opens_in = max(0, math.ceil((max(tat, now) + gate.every - max(gate.burst, 1) * gate.every - now) / 1000))
+    end
+    list[size + 1], list[size + 2], list[size + 3] = name, gate and gate.version or 0, gate and gate.declared or ''
+    list[size + 4], list[size + 5], list[size + 6] = gate and gate.tuned or '', closed, gate and gate.note or ''
+    list[size + 7], list[size + 8], list[size + 9] = held, call('ZCARD', t.p .. 'waits:' .. name), max(opens_in, closed)
+    list[size + GATE] = changed and 1 or 0
+end
+
+local function gates_of(keys, args)
+    local t, list, names = begin(keys, args, true), {}, {}
+    local rows = gates.all(t)
+    for i = 3, #args do names[#names + 1] = args[i] end
+    if #names == 0 then
+        for name in pairs(rows) do names[#names + 1] = name end
+        table.sort(names)
+    end
+    for _, name in ipairs(names) do add_gate(t, list, name, rows[name]) end
+    return list
+end
+
+-- One tuning: the gate as it is then, and whether it is another than before.
+local function tune_one(t, rows, said)
+    local name, expect, declared, tuned, closed_for, note = unpack(said)
+    local gate = rows[name]
+    if expect >= 0 and expect ~= (gate and gate.version or 0) then return gate, false end
+    local before = gate or { declared = '', tuned = '', closed = 0, note = '', paused = false, version = 0 }
+    local closed = before.closed
+    if closed_for >= 0 then closed = closed_for > 0 and t.now + closed_for or 0 end
+    local wanted = { 0, declared or before.declared, tuned or before.tuned, closed, note or before.note }
+    if gate and wanted[2] == before.declared and wanted[3] == before.tuned and closed == before.closed and wanted[5] == before.note then
+        return gate, true
+    end
+    t.rank = t.rank + 1
+    wanted[1] = t.rank
+    local packed = pack(wanted)
+    gate = gates.row(packed)
+    rows[name], t.tuned[name] = gate, t.tuned[name] or before
+    call('HSET', t.k.gates, name, packed)
+    local data = '{}'
+    if gate.paused ~= before.paused then
+        data = '{"paused":' .. tostring(gate.paused) .. '}'
+    elseif closed_for >= 0 and closed ~= before.closed then
+        data = '{"closed_for":' .. format('%d', closed_for) .. '}'
+    end
+    news(t, 'gate_changed', '', name, '', '', data)
+    return gate, true
+end
+
+-- Names the content of all gates that limit anything; what nobody looks at does not count.
+local function stamp(t, rows)
+    local parts = {}
+    for name, gate in pairs(rows) do
+        if gate.says then parts[#parts + 1] = name .. '\n' .. gate.declared .. '\n' .. gate.tuned .. '\n' .. format('%d', gate.closed) end
+    end
+    t.gates = nil
+    if #parts == 0 then return call('HDEL', t.meta, 'gates') end
+    table.sort(parts)
+    local mark = redis.sha1hex(concat(parts, '\n\n'))
+    call('HSET', t.meta, 'gates', mark)
+    t.gates = gates.known(t, mark)
+end
+
+-- Units are counted only while there is a limit: anew when there is one again.
+local function count_anew(t, rows)
+    local wanted = {}
+    for name, before in pairs(t.tuned) do
+        if rows[name].limit > 0 and (before.limit or 0) <= 0 then wanted[name] = true end
+    end
+    local sums = next(wanted) and gates.count(t, wanted) or {}
+    for name, before in pairs(t.tuned) do
+        local gate, tally = rows[name], gates.tally(t, name)
+        if wanted[name] then tally[1], tally.dirty = sums[name] or 0, true end
+        if gate.limit <= 0 and (before.limit or 0) > 0 then tally[1], tally.dirty = 0, true end
+        if gate.every <= 0 and (before.every or 0) > 0 then tally[2], tally.dirty = 0, true end
+    end
+end
+
+-- What may go on now, or rings at another time than before.
+local function open_tuned(t, rows)
+    for name, before in pairs(t.tuned) do
+        local gate, kind, of = rows[name], string.match(name, '^(%l+):(.*)$')
+        call('ZREM', t.k.openings, 'g' .. name)
+        t.freed[name] = 'all'
+        if kind == 'queue' then
+            gates.note_queue(t, of)
+            if gate.key_limit ~= before.key_limit or gate.key_every ~= before.key_every or gate.key_burst ~= before.key_burst then
+                t.freed['keys:' .. of] = 'all'
+            end
+        end
+    end
+end
+
+local function tune(keys, args)
+    local t, list, infos = begin(keys, args), {}, {}
+    local rows, said = gates.all(t), cmsgpack.unpack(args[3])
+    t.tuned = {}
+    for i, one in ipairs(said) do
+        local gate, done = tune_one(t, rows, one)
+        infos[i] = { one[1], gate, done }
+    end
+    if next(t.tuned) then
+        t.due_before = next_due(t)
+        stamp(t, rows)
+        count_anew(t, rows)
+        open_tuned(t, rows)
+    end
+    for _, one in ipairs(infos) do add_gate(t, list, one[1], one[2] and rows[one[1]], one[3]) end
+    commit(t)
+    return list
+end
+
+register('tune', tune)
+register('gates', gates_of, 'no-writes')
