@@ -223,9 +223,11 @@ def _closed(facts: Facts, job: Job) -> Iterator[Reason]:
     for name, gate in facts.gates.items():
         kind, _, of = name.partition(":")
         what, limits = f"{kind} {of!r}", gate.limits
-        if limits.paused:
+        if kind == "breaker" and limits.paused:
+            yield Reason("breaker_open", f"{what} was opened by hand, until it is closed or left to itself", by=of)
+        elif limits.paused:
             continue
-        if kind == "breaker" and gate.closed_for:
+        elif kind == "breaker" and gate.closed_for:
             text = f"{what} is open {_for(gate.closed_for)}"
             yield Reason("breaker_open", text, _at(facts, gate.closed_for), of)
         elif not fits(gate.held, limits.limit, units):
