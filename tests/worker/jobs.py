@@ -203,6 +203,25 @@ async def pay_in_child_async(order: int) -> Any:
     return block.result
 
 
+class Down(Exception):
+    """What a breaker counts."""
+
+
+app.breaker("stripe", errors=2, trip_on=Down, open_for="1h")
+
+
+@app.task(runs_in="process", breaker="stripe")
+def fails_in_child(kind: str) -> None:
+    raise Down if kind == "down" else ValueError(kind)
+
+
+@app.task(breaker="probed")
+async def probes(n: int) -> int:
+    note("start")
+    await asyncio.sleep(float(os.environ.get("E2E_PAUSE", "60")))
+    return n
+
+
 def double(n: int) -> int:
     return 2 * n
 
