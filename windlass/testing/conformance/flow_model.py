@@ -204,6 +204,15 @@ class FlowWorld:
         limit = card.terms.key_limit if said.key_limit is None else said.key_limit
         return Limits(limit=limit, rate=card.terms.key_rate if said.key_rate is None else said.key_rate)
 
+    def tune(self, name: str, **said: Limits) -> None:
+        """What the code (``declared``) or an operator (``tuned``) says of a gate."""
+        gate = self.gates.setdefault(name, Gate())
+        before = gate.limits.rate
+        gate.declared, gate.tuned = said.get("declared", gate.declared), said.get("tuned", gate.tuned)
+        rate = gate.limits.rate
+        if rate is not None and rate != before and name in self.tats:
+            self.tats[name] = min(self.tats[name], self.now * 1000 + rate.burst * rate.every)
+
     def held(self, name: str) -> int:
         running = (card for card in self.jobs.values() if card.state is State.RUNNING)
         return sum(card.units for card in running if name in self.names(card))

@@ -933,6 +933,20 @@ class RateRules:
         assert await worker.ids() == ["d"]
 
     @each_kind
+    async def test_a_rate_that_is_raised_is_felt_at_once(self, bench: Bench, kind: str) -> None:
+        gate, fields = KINDS[kind]
+        await bench.limit(gate, rate=Rate(3_600_000_000, 1))
+        await bench.add(*"abcd", **fields)
+        worker = await bench.worker()
+        await worker.take("a")
+        [idle] = await idle_workers(bench, 1)
+        await bench.limit(gate, rate=a_second())
+        await idle.mail.woken()
+        assert (await idle.exchange(want=5)).next_due == 1_000
+        bench.clock.advance(1_000)
+        assert await idle.ids() == ["b"]
+
+    @each_kind
     async def test_a_larger_burst_lets_more_through_at_once(self, bench: Bench, kind: str) -> None:
         gate, fields = KINDS[kind]
         await bench.limit(gate, rate=a_second())
