@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import pytest
 
 from tests.worker.helpers import eventually, within
-from windlass import Handle, QueueDraining, QueueFull, Rate, State, Windlass, chain, group
+from windlass import ConfigError, Handle, QueueDraining, QueueFull, Rate, State, Windlass, chain, group
 
 T = TypeVar("T")
 
@@ -314,6 +314,20 @@ async def test_pause_and_resume(app: Windlass) -> None:
         assert await within(handle.result()) == 2
         assert (await handle.why()).main.code == "over"
     assert not (await queue.info()).paused
+
+
+async def test_operators_do_not_undo_each_others_word(app: Windlass) -> None:
+    queue = app.queue("mail")
+    await asyncio.gather(queue.pause(), queue.tune(limit=3), queue.tune(rate="5/s"), queue.tune(max_ready=7))
+    limits = (await queue.info()).limits
+    assert (limits.paused, limits.limit, limits.rate is not None, limits.max_ready) == (True, 3, True, 7)
+    await queue.untune()
+    limits = (await queue.info()).limits
+    assert (limits.paused, limits.limit, limits.rate, limits.max_ready) == (True, None, None, None)
+    with pytest.raises(ConfigError, match="queue mail: say what to tune"):
+        await queue.tune()
+    with pytest.raises(ConfigError, match="did you mean 'limit'"):
+        await queue.tune(limits=3)  # type: ignore[call-arg]
 
 
 async def test_drain_lets_nothing_in_and_ends_when_all_is_done(app: Windlass, crew: Crew) -> None:
