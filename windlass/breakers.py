@@ -76,6 +76,27 @@ class BreakerInfo(msgspec.Struct, frozen=True, kw_only=True):
     waiting: int = 0
 
 
+def info_of(name: str, gate: GateInfo) -> BreakerInfo:
+    """A breaker as its gate says it is."""
+    found = breaker.read(gate.note, gate.closed_for)
+    ends = found.mode is Mode.OPEN and not found.endless
+    until = datetime.now(UTC) + timedelta(milliseconds=gate.closed_for) if ends else None
+    return BreakerInfo(
+        name=name, state=found.mode, forced=found.forced, errors=found.errors, calls=found.calls, until=until,
+        running=gate.held, waiting=gate.waiting,
+    )  # fmt: skip
+
+
+async def every_breaker(app: Windlass) -> list[BreakerInfo]:
+    """Those that this app declares or names, and those with anything to say in the store."""
+    prefix = breaker_gate("")
+    gates = await (await app.client()).store.gates()
+    known = {gate.name.removeprefix(prefix): gate for gate in gates if gate.name.startswith(prefix)}
+    named = {task.layer["breaker"] for task in app.tasks.values() if task.layer.get("breaker")}
+    names = sorted({*known, *named, *app.breakers})
+    return [info_of(name, known.get(name) or GateInfo(name=breaker_gate(name))) for name in names]
+
+
 class Settings(msgspec.Struct, frozen=True):
     """A breaker's options, checked."""
 
@@ -163,14 +184,7 @@ class Breaker:
 
     async def state(self) -> BreakerInfo:
         """As it is in the store."""
-        gate = await self._read(await self._store())
-        found = breaker.read(gate.note, gate.closed_for)
-        ends = found.mode is Mode.OPEN and not found.endless
-        until = datetime.now(UTC) + timedelta(milliseconds=gate.closed_for) if ends else None
-        return BreakerInfo(
-            name=self.name, state=found.mode, forced=found.forced, errors=found.errors, calls=found.calls, until=until,
-            running=gate.held, waiting=gate.waiting,
-        )  # fmt: skip
+        return info_of(self.name, await self._read(await self._store()))
 
     async def open(self, for_: Duration | None = None) -> BreakerInfo:
         """Open it by hand: until told otherwise, or ``for_`` so long, after which it is tried again."""

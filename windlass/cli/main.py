@@ -26,6 +26,7 @@ COMMANDS = {
     "schedules": "schedules:schedules",
     "tasks": "tasks:tasks",
     "limits": "limits:limits",
+    "breakers": "breakers:breakers",
     "workers": "queues:workers",
     "doctor": "doctor:doctor",
     "bench": "bench:bench",
