@@ -7,6 +7,8 @@ from typing import Any, assert_type
 
 from windlass import (
     AsyncTask,
+    Breaker,
+    BreakerInfo,
     Chain,
     Chord,
     Current,
@@ -19,6 +21,8 @@ from windlass import (
     JobInfo,
     Keep,
     LimitInfo,
+    Lock,
+    Once,
     Queue,
     QueueStatus,
     Rate,
@@ -42,6 +46,7 @@ from windlass import (
     current,
     flow,
     group,
+    once,
 )
 from windlass.admin import JobPage
 from windlass.core.job import ErrorInfo, LogLine, Progress
@@ -234,6 +239,86 @@ async def why_not() -> None:
     assert_type(await handle.why(), Why)
     assert_type(handle.sync.why().reasons, list[Reason])
     assert_type(handle.sync.why().main.until, datetime | None)
+
+
+@app.task(batch=100, batch_wait="1s", queue="docs")
+async def index(docs: list[bytes]) -> list[int]:
+    return [len(doc) for doc in docs]
+
+
+@app.task(batch=100)
+async def index_some(docs: list[bytes]) -> list[int | Exception]:
+    return []
+
+
+@app.task(batch=100)
+async def index_quietly(docs: list[bytes]) -> None: ...
+
+
+@app.task(batch=100)
+def index_in_thread(docs: list[bytes]) -> list[int | Exception]:
+    return []
+
+
+@app.task(batch=100, breaker="stripe")
+def index_quietly_in_thread(docs: list[bytes]) -> None: ...
+
+
+async def batches() -> None:
+    assert_type(index, AsyncTask[[bytes], int])
+    assert_type(index_some, AsyncTask[[bytes], int])
+    assert_type(index_quietly, AsyncTask[[bytes], None])
+    assert_type(index_in_thread, SyncTask[[bytes], int])
+    assert_type(index_quietly_in_thread, SyncTask[[bytes], None])
+    assert_type(await index.enqueue(b"a"), Handle[int])
+    assert_type(await index(b"a"), int)
+    assert_type(index_in_thread(b"a"), int)
+    assert_type(current().batch, list[str])
+
+
+async def locks() -> None:
+    async with app.lock("invoice:42", ttl="30s", wait=True) as lock:
+        assert_type(lock, Lock)
+        assert_type(lock.token, int)
+        assert_type(lock.lost, bool)
+        lock.check()
+    with app.lock("invoice:42", wait=timedelta(seconds=5)) as held:
+        assert_type(held, Lock)
+
+
+async def charged(order: int, *, note: str = "") -> bytes:
+    return b""
+
+
+def charged_here(order: int) -> bytes:
+    return b""
+
+
+async def only_once() -> None:
+    async with once() as block:
+        assert_type(block, Once)
+        assert_type(block.done, bool)
+        block.result = 5
+    with app.once("charge:42", ttl="1h", wait=False) as found:
+        assert_type(found, Once)
+    assert_type(await once("charge:42").run(charged, 42, note="a"), bytes)
+    assert_type(once("charge:42", "24h").call(charged_here, 42), bytes)
+
+
+async def breakers() -> None:
+    stripe = app.breaker("stripe", errors=5, window="1m", error_rate=0.5, open_for="30s", when_open="hold")
+    assert_type(stripe, Breaker)
+    async with app.breaker("stripe") as entered:
+        assert_type(entered, Breaker)
+    with stripe:
+        pass
+    assert_type(await stripe.state(), BreakerInfo)
+    assert_type(await stripe.open(for_="10m"), BreakerInfo)
+    assert_type(await stripe.close(), BreakerInfo)
+    assert_type(await stripe.auto(), BreakerInfo)
+    assert_type((await stripe.state()).until, datetime | None)
+    app.worker(queues={"critical": 5, "low": 1})
+    app.worker(queues=["critical*5", "low"])
 
 
 class Shop:

@@ -62,6 +62,11 @@ WRONG = {
     "number: int = await send('a', subject='b')": "[misc]",
     "await app.enqueue_many([add])": "[list-item]",
     "app.events(qeue='x')": "[call-arg]",
+    "app.breaker('stripe', erors=5)": "[call-arg]",
+    "app.breaker('stripe', when_open='wait')": "[arg-type]",
+    "app.lock('a', tll=5)": "[call-arg]",
+    "app.task(batch='many')": "[call-overload]",
+    "app.task(batch_wait=1)(send.fn)": "[call-overload]",
 }
 
 
