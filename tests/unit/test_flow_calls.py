@@ -58,6 +58,14 @@ def test_arguments_are_seen_as_they_were_given_with_defaults(app: Windlass) -> N
     assert terms_of(app, "t", 1, values, 3, 4, x=5) == Terms(key="k")
     assert seen == [{"a": 1, "b": values, "rest": (3, 4), "c": "c", "x": 5}]
     assert seen[0]["b"] is values
+    task.s(values).draft(fed=True)
+    assert seen[1] == {"b": values, "rest": (), "c": "c"}
+
+    @app.task(name="any", key=key)
+    async def any_number(*rest: int) -> None: ...
+
+    any_number.s(1, 2).draft(fed=True)
+    assert (terms_of(app, "any"), seen[2:]) == (Terms(key="k"), [{"rest": (1, 2)}, {"rest": ()}])
 
 
 def test_unique_calls_are_equal_however_they_are_written(app: Windlass) -> None:

@@ -114,6 +114,7 @@ class Codec:
         self.keyword_only = tuple(p.name for p in plain if p.kind is p.KEYWORD_ONLY)
         self.names = self.positional + self.keyword_only
         self.required = frozenset(p.name for p in plain if p.default is p.empty)
+        self.defaults = {p.name: p.default for p in plain if p.default is not p.empty}
         self.var_positional = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "")
         self.var_keyword = next((p.name for p in parameters if p.kind is p.VAR_KEYWORD), "")
         self.hints = {key: hints.get(key, Any) for key in (*self.names, self.var_positional, self.var_keyword) if key}
@@ -220,15 +221,13 @@ class Codec:
 
     def bound(self, args: tuple[Any, ...], kwargs: dict[str, Any], fed: bool = False) -> dict[str, Any]:
         """The arguments of a call by name, as they were given, with defaults; ``fed``: all but the first."""
-        bound = self.signature.bind(None, *args, **kwargs) if fed else self.signature.bind(*args, **kwargs)
-        bound.apply_defaults()
-        fields = bound.arguments
+        fields = {**self.defaults, **self._bind((None, *args) if fed else args, kwargs)}
+        if self.var_positional:
+            rest = fields.pop(f"*{self.var_positional}", ())
+            fields[self.var_positional] = tuple(rest[1:] if fed and not self.positional else rest)
         if fed and self.positional:
             del fields[self.positional[0]]
-        elif fed:
-            fields[self.var_positional] = args
-        extra = fields.pop(self.var_keyword) if self.var_keyword else {}
-        return {**fields, **extra}
+        return fields
 
     def decode(self, payload: bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """``(args, kwargs)`` to call the function with; BadArguments says what does not fit."""
