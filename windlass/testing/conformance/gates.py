@@ -970,6 +970,24 @@ class RateRules:
         assert sorted(await woken(hands)) == [0, 0, 1]
 
     @each_kind
+    @pytest.mark.parametrize("how", ["insert", "hand back"])
+    async def test_one_that_comes_while_it_is_closed_sets_an_alarm(self, bench: Bench, kind: str, how: str) -> None:
+        gate, fields = KINDS[kind]
+        await bench.limit(gate, rate=a_second())
+        await bench.add("a", **fields)
+        worker = await bench.worker()
+        a = await worker.take("a")
+        [idle] = await idle_workers(bench, 1)
+        bench.clock.advance(300)
+        if how == "insert":
+            await bench.add("b", **fields)
+        else:
+            await worker.settle(a, BACK)
+        await idle.mail.woken()
+        reply = await idle.exchange(want=5)
+        assert (reply.claims, reply.next_due) == ([], 700)
+
+    @each_kind
     async def test_a_beat_knows_when_it_opens(self, bench: Bench, kind: str) -> None:
         gate, fields = KINDS[kind]
         await bench.limit(gate, rate=a_second())

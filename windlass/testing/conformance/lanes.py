@@ -300,6 +300,21 @@ class KeyRules:
         bench.clock.advance(600)
         assert await worker.ids() == ["a1"]
 
+    @pytest.mark.parametrize("how", ["insert", "hand back"])
+    async def test_one_that_comes_to_a_key_whose_rate_is_closed_sets_an_alarm(self, bench: Bench, how: str) -> None:
+        await add_lanes(bench, "a", 1, key_rate=a_second())
+        worker = await bench.worker()
+        a0 = await worker.take("a0")
+        [idle] = await idle_workers(bench, 1)
+        bench.clock.advance(300)
+        if how == "insert":
+            await bench.add("a1", **key("a", key_rate=a_second()))
+        else:
+            await worker.settle(a0, BACK)
+        await idle.mail.woken()
+        reply = await idle.exchange(want=5)
+        assert (reply.claims, reply.next_due) == ([], 700)
+
     async def test_the_queues_gate_may_give_every_key_a_rate(self, bench: Bench) -> None:
         await add_lanes(bench, "ab", 3)
         worker = await bench.worker()

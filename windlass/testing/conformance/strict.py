@@ -406,6 +406,13 @@ class ResequenceRules:
         bench.clock.advance(3_000)
         assert await worker.ids() == ["n2"]
 
+    async def test_reprioritising_starts_no_new_wait(self, bench: Bench) -> None:
+        await add_numbers(bench, 2, gap=5_000)
+        worker = await bench.worker()
+        bench.clock.advance(2_000)
+        await bench.change(Action.REPRIORITISE, "n2", priority=9)
+        assert (await worker.exchange(want=1)).next_due == 3_000
+
     async def test_a_sweep_that_finds_a_gap_over_wakes(self, bench: Bench) -> None:
         await add_numbers(bench, 2, gap=5_000)
         [idle] = await idle_workers(bench, 1)
