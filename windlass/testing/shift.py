@@ -28,7 +28,7 @@ from windlass.worker.children import Children
 from windlass.worker.executor import Executor
 from windlass.worker.graphs import Graphs
 from windlass.worker.notes import NoteBuffer
-from windlass.worker.plan import declarations, default_queues
+from windlass.worker.plan import declarations, declare_limits, default_queues
 from windlass.worker.runner import TIMED_OUT, Elsewhere, Run, judge, run_blocking, run_on_loop, timed_out
 from windlass.worker.scheduler import Scheduler
 from windlass.worker.threads import Done, Threads
@@ -71,6 +71,7 @@ class Shift:
         if self._raise_errors:
             self._app.run_layers.append(self._keep_error)
         await self._run_hooks(self._app.start_hooks)
+        await self._insist(lambda: declare_limits(self._store, self._app))
         await self._insist(self._scheduler.declare)
         await self._insist(lambda: self._store.listen(self.id, self._on_mail))
 

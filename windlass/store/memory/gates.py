@@ -218,6 +218,7 @@ def forget(hub: Hub, gate: Gate, now: int) -> None:
     if gate is not (hub.keys.get((gate.queue, gate.key)) if gate.key else hub.gates.get(gate.name)):
         return
     if gate.says_nothing(now):
+        gate.version = 0
         if gate.key:
             del hub.keys[gate.queue, gate.key]
         else:

@@ -13,6 +13,7 @@ from windlass.core.job import NewJob, State
 from windlass.core.lifecycle import Transition
 from windlass.core.links import WIDTH
 from windlass.store.base import Accept, Action, Change, GraphAnswer
+from windlass.store.memory import retention
 from windlass.store.memory.hub import Hub
 from windlass.store.memory.nodes import GraphRow, Phase, Place
 from windlass.store.memory.records import Row
@@ -111,7 +112,7 @@ def change_graph(hub: Hub, graph: GraphRow, change: Change, now: int) -> str | N
     elif change.action is Action.RETRY and state in (State.FAILED, State.CANCELLED):
         retry_all(hub, graph, now)
     elif change.action is Action.DELETE and state is not State.WAITING:
-        hub.unfile(graph.end)
+        retention.unfile(hub, graph.end)
         hub.drop(graph)
     else:
         return str(state)

@@ -14,9 +14,8 @@ from collections.abc import Callable
 from windlass.core import lifecycle
 from windlass.core.graph import WORK, because
 from windlass.core.job import Finished, State
-from windlass.core.keep import UNLIMITED, read_bucket
 from windlass.store.base import Clock, Schedule, StoreSettings
-from windlass.store.memory import gates, lanes, unique
+from windlass.store.memory import gates, inserts, lanes, retention, unique
 from windlass.store.memory.cells import CellRow
 from windlass.store.memory.clock import StoreClock
 from windlass.store.memory.gates import OPEN, Gate
@@ -26,9 +25,6 @@ from windlass.store.memory.records import ASIDE, NOT_HELD, Row, WorkerRow
 from windlass.store.memory.telling import Telling
 
 Heap = list[tuple[int, Row]]
-PRUNE_STEP = 100
-WORKFLOWS = "#workflows"
-"""The scope in which workflows are kept; no queue can have this name."""
 
 
 class Hub(Telling):
@@ -109,7 +105,7 @@ class Hub(Telling):
             row.rank = lanes.rank_of(self, row)
         lanes.enter(self, row)
         if row.queue in self.oldest:
-            heapq.heappush(self.oldest[row.queue], (row.priority, row.n, row.rank, row))
+            inserts.remember(self, row)
 
     def push_ready(self, row: Row) -> None:
         row.hold = NOT_HELD
@@ -245,37 +241,19 @@ class Hub(Telling):
             self.tell(row.watchers, row.finished())
             row.watchers = None
         failed = state is State.FAILED
-        bucket = keep or (row.keep_failed if failed else row.keep_done) or self._default_bucket(row.queue, failed)
+        bucket = (
+            keep or (row.keep_failed if failed else row.keep_done) or retention.default_bucket(self, row.queue, failed)
+        )
         row.keep_failed, row.keep_done = (bucket, row.keep_done) if failed else (row.keep_failed, bucket)
         if row.links is not None and self._ended_in_graph(row, was):
             return
-        self.file(row, bucket)
+        retention.file(self, row, bucket)
 
     def over(self, row: Row) -> None:
         """A job with terms is over or gone: its lane is free, and its unique key."""
         lanes.let_go(self, row)
         if row.terms is not None and row.terms.unique:
             unique.let_go(self, row)
-
-    def file(self, row: Row, bucket: str) -> None:
-        self.buckets[bucket][row.id] = row
-        self.touched.add(bucket)
-        self.weights[bucket] += weight(row)
-
-    def unfile(self, row: Row) -> None:
-        bucket = row.keep_failed if row.state is State.FAILED else row.keep_done
-        if row.state.terminal and bucket in self.buckets and self.buckets[bucket].pop(row.id, None) is not None:
-            self.weights[bucket] -= weight(row)
-
-    def file_graph(self, graph: GraphRow) -> None:
-        """A workflow that is over is kept as a unit, under its end; one with a parent goes with the parent's record."""
-        parent, end = self.jobs.get(graph.new.parent), graph.end
-        if end is None or (parent is not None and parent.links is not None and parent.links.awaits == graph.new.id):
-            return
-        failed = end.state is not State.SUCCEEDED
-        bucket = (graph.new.keep_failed if failed else graph.new.keep_done) or self._default_bucket(WORKFLOWS, failed)
-        end.keep_failed = end.keep_done = bucket
-        self.file(end, bucket)
 
     def cancel(self, row: Row, now: int, reason: str) -> None:
         """End a job that does not run; ask the worker of one that does."""
@@ -286,56 +264,14 @@ class Hub(Telling):
         self.workers[row.worker].idle = False
         self.tell({row.worker}, None)
 
-    def _default_bucket(self, queue: str, failed: bool) -> str:
-        if queue not in self.default_keep:
-            self.default_keep[queue] = self.settings.keep.buckets(queue)
-        return self.default_keep[queue][failed]
-
-    def prune_touched(self, now: int) -> None:
-        """At the end of a step: the buckets that grew are cut back, once each."""
-        for bucket in self.touched:
-            self.prune(bucket, now, PRUNE_STEP)
-        self.touched.clear()
-
-    def prune(self, bucket: str, now: int, limit: int) -> int:
-        """Drop what is beyond a bucket's count (all of it) and past its age (bounded)."""
-        count, age, scope = read_bucket(bucket)
-        rows, pruned = self.buckets[bucket], 0
-        # The last workflow stays, however large it is: who waits for it has yet to read its value.
-        stay = 1 if scope.startswith("#") and count > 0 else 0
-        while rows:
-            oldest = next(iter(rows.values()))
-            over = count != UNLIMITED and self.weights[bucket] > count and len(rows) > stay
-            if not over and (age == UNLIMITED or oldest.finished_at + age > now or pruned >= limit):
-                break
-            self.unfile(oldest)
-            self.remove(oldest)
-            pruned += 1
-        return pruned
-
-    def remove(self, row: Row) -> None:
-        """A record that was pruned goes, and with the end of a workflow all of it."""
-        if row.links is not None and row.links.graph is not None and row is row.links.graph.end:
-            self.drop(row.links.graph, "prune")
-            return
-        self.forget_awaited(row)
-        self.counts[row.queue][row.state] -= 1
-        self.jobs.pop(row.id, None)
-
-    def forget_awaited(self, row: Row) -> None:
-        """The graph a job awaits goes with the job's record."""
-        awaited = self.graphs.get(row.links.awaits) if row.links is not None else None
-        if awaited is not None and not awaited.under_way:
-            self.drop(awaited, "prune")
-
     def delete(self, row: Row) -> None:
         """The record goes at once; who waits for it is told so."""
         if row.watchers:
             self.tell(row.watchers, Finished(row.id, None, reason="deleted"))
-        self.unfile(row)
+        retention.unfile(self, row)
         if row.links is not None:
             self._stop_awaited(row, row.state, "deleted")
-            self.forget_awaited(row)
+            retention.forget_awaited(self, row)
         self.counts[row.queue][row.state] -= 1
         row.state, row.expires = State.SKIPPED, 0
         del self.jobs[row.id]
@@ -416,8 +352,3 @@ class Hub(Telling):
         if graph.end is not None:
             self.nodes.pop(graph.new.id, None)
         self.todo(op, graph)
-
-
-def weight(row: Row) -> int:
-    """What a record counts for in its bucket: the end of a workflow for all of its nodes."""
-    return row.links.graph.new.nodes if row.links is not None and row.links.graph is not None and not row.task else 1

@@ -109,7 +109,7 @@ class Batch:
 
 
 def oldest(hub: Hub, queue: str) -> Row | None:
-    """The oldest ready job of the lowest priority. From the first time on, its queue keeps an order for this."""
+    """The oldest ready job of the lowest priority. A queue keeps an order for this from the first time on."""
     if queue not in hub.oldest:
         ready = (row for row in hub.jobs.values() if row.queue == queue and row.state is State.READY)
         hub.oldest[queue] = [(row.priority, row.n, row.rank, row) for row in ready]
@@ -121,3 +121,11 @@ def oldest(hub: Hub, queue: str) -> Row | None:
             return row
         heapq.heappop(heap)
     return None
+
+
+def remember(hub: Hub, row: Row) -> None:
+    """Into that order. It is given up when most of it is outlived: the queue is not full any more."""
+    heap = hub.oldest[row.queue]
+    heapq.heappush(heap, (row.priority, row.n, row.rank, row))
+    if len(heap) > 1_000 + 2 * hub.counts[row.queue][State.READY]:
+        del hub.oldest[row.queue]

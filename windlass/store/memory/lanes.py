@@ -364,29 +364,34 @@ def try_open(hub: Hub, gate: Gate, jobs: int = PLENTY) -> None:
         return
     if gate.queue and not gate.key and gates.has_ready(hub, gate.queue):
         hub.fresh[gate.queue] += min(units, jobs, hub.counts[gate.queue][State.READY])
-    if gate.waiting:
-        open_gate(hub, gate, min(units, STEP))
-        if units > STEP and not gate.key and gate.has_lanes():
-            hub.schedule(gate, now)  # the rest in the next step, at once
+    if gate.waiting and not open_gate(hub, gate, units):
+        hub.schedule(gate, now)  # the rest in the next step, at once
     if gate.key:
         gates.forget(hub, gate, now)
 
 
-def open_gate(hub: Hub, gate: Gate, count: int) -> None:
-    """Look again at so many lanes of each queue, for who works on one queue may know nothing of the others."""
+def open_gate(hub: Hub, gate: Gate, count: int) -> bool:
+    """Look again at so many lanes of each queue, for who works on one queue may know nothing of the others.
+
+    False: there are more of them than one step looks at.
+    """
+    looks = STEP
     for queue in list(gate.waiting):
         left, entries = count, gate.waiting[queue]
         while left > 0 and entries:
             _, lane = heapq.heappop(entries)
             if lane.gate is not gate:
                 continue
-            lane.gate = None
+            lane.gate, looks = None, looks - 1
             if look(hub, lane):
                 lane.opened_by, left = gate, left - 1
             elif waits_at(lane, gate):
                 break  # closed to this one, whose turn it is
+            if looks <= 0:
+                return not gate.has_lanes()
         if not entries:
             gate.waiting.pop(queue, None)
+    return True
 
 
 def waits_at(lane: Lane, gate: Gate) -> bool:

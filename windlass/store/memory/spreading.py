@@ -16,6 +16,7 @@ from windlass.core.graph import because, decided, verdict
 from windlass.core.job import State
 from windlass.core.links import Edge, Inject, Out, Shape
 from windlass.store.base import INLINE_MAX
+from windlass.store.memory import retention
 from windlass.store.memory.hub import Hub
 from windlass.store.memory.nodes import GraphRow, Place
 from windlass.store.memory.records import Row, event_row
@@ -245,7 +246,7 @@ def end_join(step: Step, row: Row, state: State, reason: str) -> None:
         graph.finished_at = step.now
         data: EventRow = [{"reason": reason}] if reason else []
         step.events[f"workflow_{state}"].append([graph.new.id, graph.new.name, "", *data])
-        hub.file_graph(graph)
+        retention.file_graph(hub, graph)
 
 
 # -- backwards: a node starts again
@@ -294,7 +295,7 @@ def wait_again(step: Step, row: Row) -> None:
     """What was given up waits once more, in a new run; what it gave up in turn follows."""
     hub, place = step.hub, place_of(row)
     graph = place.graph
-    hub.unfile(row)
+    retention.unfile(hub, row)
     if graph is not None:
         graph.stamp += 1
         if row.task and not place.links.aftermath:

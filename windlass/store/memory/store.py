@@ -54,6 +54,7 @@ from windlass.store.memory import (
     claims,
     graphs,
     lookups,
+    retention,
     schedules,
     sweeps,
     tuning,
@@ -103,7 +104,7 @@ class MemoryStore:
             now = hub.now()
             yield hub, now
             if hub.touched:
-                hub.prune_touched(now)
+                retention.prune_touched(hub, now)
             if hub.fresh:
                 hub.wake_fresh(now)
             if hub.outbox:

@@ -9,7 +9,7 @@ from windlass.core.event import Group
 from windlass.core.event import Row as EventRow
 from windlass.core.job import State
 from windlass.store.base import MAX_BATCH, SweepReply
-from windlass.store.memory import audits, gates
+from windlass.store.memory import audits, gates, retention
 from windlass.store.memory.hub import Hub
 from windlass.store.memory.records import ASIDE, Row, WorkerRow, event_row
 from windlass.store.memory.todos import work_off
@@ -28,7 +28,7 @@ def sweep(hub: Hub, now: int, limit: int) -> SweepReply:
     reply.parked = park(hub, now, left)
     left -= reply.parked
     for bucket in list(hub.buckets):
-        pruned = hub.prune(bucket, now, left)
+        pruned = retention.prune(hub, bucket, now, left)
         reply.pruned, left = reply.pruned + pruned, left - pruned
     fade(hub, now)
     audits.drop_stale(hub, now)

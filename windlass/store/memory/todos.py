@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from windlass.core.event import Group
 from windlass.core.job import TERMINAL, State
+from windlass.store.memory import retention
 from windlass.store.memory.audits import repair
 from windlass.store.memory.hub import Hub
 from windlass.store.memory.nodes import GraphRow, Phase, Todo
@@ -110,7 +111,7 @@ def let_go(hub: Hub, row: Row) -> None:
     place = place_of(row)
     awaited, place.awaits, place.replaced = hub.graphs.get(place.awaits), "", False
     if awaited is not None and awaited.finished_at:
-        hub.file_graph(awaited)
+        retention.file_graph(hub, awaited)
 
 
 def do_retry(step: Step, todo: Todo) -> bool:
@@ -138,7 +139,7 @@ def decide_one(step: Step, graph: GraphRow, row: Row) -> None:
 
 def restart(hub: Hub, row: Row) -> None:
     """A new run of a job, wherever it goes now: nothing of the old one is left."""
-    hub.unfile(row)
+    retention.unfile(hub, row)
     place = row.links
     if place is not None:
         let_go(hub, row)
@@ -161,7 +162,7 @@ def prune_one(step: Step, graph: GraphRow, row: Row) -> None:
     place = place_of(row)
     if not place.links.aftermath:
         if step.hub.nodes.pop(row.id, None) is None:
-            step.hub.remove(row)
+            retention.remove(step.hub, row)
     elif not place.opened:
         open_node(step, row)
 

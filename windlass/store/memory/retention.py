@@ -1,0 +1,95 @@
+"""Retention: what ended is filed in buckets, and a bucket is cut back to its count and age.
+
+Buckets are named by limit and scope (``core.keep``). A workflow is kept as a unit, under its end.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from windlass.core.job import State
+from windlass.core.keep import UNLIMITED, read_bucket
+from windlass.store.memory.nodes import GraphRow
+from windlass.store.memory.records import Row
+
+if TYPE_CHECKING:
+    from windlass.store.memory.hub import Hub
+
+PRUNE_STEP = 100
+WORKFLOWS = "#workflows"
+"""The scope in which workflows are kept; no queue can have this name."""
+
+
+def file(hub: Hub, row: Row, bucket: str) -> None:
+    hub.buckets[bucket][row.id] = row
+    hub.touched.add(bucket)
+    hub.weights[bucket] += weight(row)
+
+
+def unfile(hub: Hub, row: Row) -> None:
+    bucket = row.keep_failed if row.state is State.FAILED else row.keep_done
+    if row.state.terminal and bucket in hub.buckets and hub.buckets[bucket].pop(row.id, None) is not None:
+        hub.weights[bucket] -= weight(row)
+
+
+def file_graph(hub: Hub, graph: GraphRow) -> None:
+    """A workflow that is over is kept as a unit, under its end; one with a parent goes with the parent's record."""
+    parent, end = hub.jobs.get(graph.new.parent), graph.end
+    if end is None or (parent is not None and parent.links is not None and parent.links.awaits == graph.new.id):
+        return
+    failed = end.state is not State.SUCCEEDED
+    bucket = (graph.new.keep_failed if failed else graph.new.keep_done) or default_bucket(hub, WORKFLOWS, failed)
+    end.keep_failed = end.keep_done = bucket
+    file(hub, end, bucket)
+
+
+def default_bucket(hub: Hub, queue: str, failed: bool) -> str:
+    if queue not in hub.default_keep:
+        hub.default_keep[queue] = hub.settings.keep.buckets(queue)
+    return hub.default_keep[queue][failed]
+
+
+def prune_touched(hub: Hub, now: int) -> None:
+    """At the end of a step: the buckets that grew are cut back, once each."""
+    for bucket in hub.touched:
+        prune(hub, bucket, now, PRUNE_STEP)
+    hub.touched.clear()
+
+
+def prune(hub: Hub, bucket: str, now: int, limit: int) -> int:
+    """Drop what is beyond a bucket's count (all of it) and past its age (bounded)."""
+    count, age, scope = read_bucket(bucket)
+    rows, pruned = hub.buckets[bucket], 0
+    # The last workflow stays, however large it is: who waits for it has yet to read its value.
+    stay = 1 if scope.startswith("#") and count > 0 else 0
+    while rows:
+        oldest = next(iter(rows.values()))
+        over = count != UNLIMITED and hub.weights[bucket] > count and len(rows) > stay
+        if not over and (age == UNLIMITED or oldest.finished_at + age > now or pruned >= limit):
+            break
+        unfile(hub, oldest)
+        remove(hub, oldest)
+        pruned += 1
+    return pruned
+
+
+def remove(hub: Hub, row: Row) -> None:
+    """A record that was pruned goes, and with the end of a workflow all of it."""
+    if row.links is not None and row.links.graph is not None and row is row.links.graph.end:
+        hub.drop(row.links.graph, "prune")
+        return
+    forget_awaited(hub, row)
+    hub.counts[row.queue][row.state] -= 1
+    hub.jobs.pop(row.id, None)
+
+
+def forget_awaited(hub: Hub, row: Row) -> None:
+    """The graph a job awaits goes with the job's record."""
+    awaited = hub.graphs.get(row.links.awaits) if row.links is not None else None
+    if awaited is not None and not awaited.under_way:
+        hub.drop(awaited, "prune")
+
+
+def weight(row: Row) -> int:
+    """What a record counts for in its bucket: the end of a workflow for all of its nodes."""
+    return row.links.graph.new.nodes if row.links is not None and row.links.graph is not None and not row.task else 1
