@@ -40,13 +40,16 @@ class Claiming:
 
     def __init__(self, tx: Tx, worker: int, skills: Skills, seq: int, want: Want) -> None:
         self.tx, self.worker, self.skills, self.seq = tx, worker, skills, seq
-        self.total, self.queues = min(want.total, MAX_BATCH), want.queues
+        self.total, self.queues = min(want.total, MAX_BATCH), list(want.queues)
         self.granted: list[Claim] = []
         self.taken: list[int] = []
         self.graphs: dict[int, Bequest] = {}
         self.reserved = 0
         self.turned_away = 0
-        self.more = self.come_again = False
+        self.more = self.passed = self.alone = False
+        """``passed``: a lane that was looked at came to wait at a gate. ``alone``: one had to give a job that runs
+        alone, and nothing else is granted then."""
+        self.could_start = self.total if want.now < 0 else min(self.total, want.now)
         self.now = want.now
         """How many more jobs from lanes could start at once; -1 for all."""
         self.gating = Gating(self)
@@ -62,17 +65,20 @@ class Claiming:
             drain = self._solo()
             if drain is not None:
                 return drain
-        for queue, cap in self.queues:
+        for i, (queue, cap) in enumerate(self.queues):
             take = min(cap, self.total - len(self.granted))
-            if take > 0:
+            if take > 0 and not self.alone:
+                before = len(self.granted)
                 self._queue(queue, take, held_back)
+                self.queues[i] = (queue, cap - (len(self.granted) - before))
         self.gating.write()
-        return False
+        return self.alone and bool(self._solo())
 
     def _solo(self) -> bool | None:
         """A job that runs alone, if this worker is the one for it: granted when it is empty (False), else drained for
         (True). None when there is no such job."""
         tx = self.tx
+        self.write()
         busy = tx.value("SELECT 1 FROM jobs WHERE state = 3 AND worker = ? LIMIT 1", (self.worker,))
         # A worker that drains asks for nothing, and must not lose its reservation by that.
         queues = [queue for queue, cap in self.queues if cap > 0] if self.total > 0 else self.skills.queues
@@ -121,7 +127,7 @@ class Claiming:
         if self.taken:  # the same queue may be wanted twice
             self.write()
         aside = [group for group in groups(self.tx, queue) if self.skills.takes(*group)] if held_back else []
-        if self.tx.lanes or self.tx.gates:
+        if self.tx.lanes or self.tx.gates or aside:
             Turns(self, queue, aside).take(take)
             return
         while take > 0:

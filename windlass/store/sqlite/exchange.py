@@ -90,14 +90,20 @@ def exchange(tx: Tx, worker: str, seq: int, moves: Sequence[Transition], want: W
     opened = follow(tx) if is_gated(tx) else Counter()
     claiming = Claiming(tx, row.n, skills, seq, want)
     drain = bool(view.alone) or claiming.claim(bool(view.held))
+    while claiming.passed and not drain:
+        # A lane could not use what it was let through for: the next one may.
+        claiming.passed = False
+        found = follow(tx)
+        opened += found
+        drain = found.total() > 0 and claiming.claim(False)
     _write(tx, row, claiming, refused)
     for queue, count in promoted.items():
         if tx.value("SELECT 1 FROM jobs WHERE state = 2 AND queue = ? AND hold = 0 LIMIT 1", (queue,)):
             tx.wake(queue, count, but=row.n)
     if tx.ended or tx.todos:
         _go_on(tx, row)
-    if is_gated(tx):
-        _wake_for_lanes(tx, row, opened + claiming.opened + follow(tx))
+    if opened or claiming.opened or is_gated(tx):
+        _wake_for_lanes(tx, row, opened + claiming.opened + follow(tx, openings=False))
     return ExchangeReply(
         claiming.granted, refused, decode(view.cancels), next_due(tx, view), drain=drain, schedules=tx.schedules
     )
@@ -132,12 +138,12 @@ def _go_on(tx: Tx, row: WorkerRow) -> None:
 
 def _write(tx: Tx, row: WorkerRow, claiming: Claiming, refused: list[str]) -> None:
     """The claims and the worker's row. A worker that got less than it wanted is idle from here on."""
-    idle = len(claiming.granted) < claiming.total and not (claiming.more or claiming.come_again)
+    idle = len(claiming.granted) < claiming.could_start and not claiming.more
     tx.run(
         "INSERT INTO exchanged VALUES (?, ?, ?, ?, ?, ?, ?)",
         (row.n, claiming.seq, tx.now, idle, claiming.reserved, ids_json(refused), claiming.take()),
     )
     tx.idle = tx.idle or idle
     tx.record("started", row.id, [[job.id, job.task, job.queue] for job in claiming.granted])
-    if claiming.more or claiming.come_again:
+    if claiming.more:
         tx.tell(row.id)

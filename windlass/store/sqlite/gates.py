@@ -19,8 +19,9 @@ from windlass.store.sqlite.tx import Tx, encode, ids_json
 KINDS = ("queue:", "task:", "breaker:")
 
 PUT = (
-    "INSERT INTO gates (name, version, closed_until, opening, declared, tuned, note) VALUES (?, ?, ?, 1, ?, ?, ?) "
-    "ON CONFLICT (name) DO UPDATE SET version = excluded.version, closed_until = excluded.closed_until, opening = 1, "
+    "INSERT INTO gates (name, version, closed_until, opening, declared, tuned, note) VALUES (?, ?, ?, ?, ?, ?, ?) "
+    "ON CONFLICT (name) DO UPDATE SET version = excluded.version, closed_until = excluded.closed_until, "
+    "opening = excluded.opening, need = 0, "
     "declared = excluded.declared, tuned = excluded.tuned, note = excluded.note"
 )
 NOTE = "SELECT note FROM gates WHERE name = ?"
@@ -34,9 +35,7 @@ KEY = (
 def tune(tx: Tx, tunings: Sequence[Tuning]) -> list[GateInfo]:
     for tuning in tunings:
         if not tuning.name.startswith(KINDS):
-            raise StoreError(
-                f"{tuning.name!r} cannot be tuned; give queue:NAME, task:NAME or breaker:NAME"
-            )
+            raise StoreError(f"{tuning.name!r} cannot be tuned; give queue:NAME, task:NAME or breaker:NAME")
     answers = []
     for tuning in tunings:
         changed = _tune(tx, tuning)
@@ -66,9 +65,10 @@ def _tune(tx: Tx, tuning: Tuning) -> bool:
     was_paused = book.limits(name).paused
     book.flush()
     version = tx.take_ranks(1)
-    tx.run(PUT, (name, version, until, encode(declared).decode(), encode(tuned).decode(), new_note))
+    opening = int(bool(tx.lanes))
+    tx.run(PUT, (name, version, until, opening, encode(declared).decode(), encode(tuned).decode(), new_note))
     tx.gates = 1
-    book.gates[name] = Gate(name, version, until, gate.tat, gate.need, 1, declared, tuned)
+    book.gates[name] = Gate(name, version, until, gate.tat, 0, opening, declared, tuned)
     book.forget(name)
     tx.record("gate_changed", "", [[name, "", "", _what(tuning, was_paused, book.limits(name))]])
     _wake(tx, name)

@@ -10,8 +10,9 @@ from typing import Any
 
 import msgspec
 
-from windlass.core.terms import is_strict, queue_gate
+from windlass.core.terms import is_strict, queue_gate, task_gate
 from windlass.store.base import MAX_BATCH
+from windlass.store.sqlite.book import OPEN as IS_OPEN
 from windlass.store.sqlite.codes import FIRST_TERMINAL, LANE, READY
 from windlass.store.sqlite.tx import Touch, Tx, encode, ids_json
 from windlass.store.sqlite.uniques import succeed
@@ -25,7 +26,7 @@ LOOK = """
 SELECT json_group_array(json_array(e.key, coalesce(l.state, -1), coalesce(l.turn, 0), l.gate, coalesce(l.units, 1),
     coalesce(l.opens, 0), coalesce(l.holder, 0), coalesce(l.expected, 1), coalesce(l.stood, 0), coalesce(l.stood_at, 0),
     coalesce(l.head, 0), coalesce(h.n, 0), coalesce(h.number, 0), coalesce(h.terms ->> 3, 0), coalesce(b.state, -1),
-    coalesce(b.hold, 0)))
+    coalesce(b.hold, 0), coalesce(h.task, ''), coalesce(h.terms ->> 4, 0)))
 FROM jsonb_each(?) AS e LEFT JOIN lanes AS l ON l.queue = e.value ->> 0 AND l.name = e.value ->> 1
 LEFT JOIN jobs AS h ON h.n = (
     SELECT n FROM jobs WHERE state = 2 AND hold = 3 AND queue = e.value ->> 0
@@ -33,6 +34,10 @@ LEFT JOIN jobs AS h ON h.n = (
 )
 LEFT JOIN jobs AS b ON b.n = l.holder AND b.queue = l.queue
 """
+JOBS = (
+    "SELECT count(*) FROM (SELECT 1 FROM jobs WHERE state = 2 AND hold = 3 AND queue = ? "
+    "AND coalesce(lane, 't' || task) = ? LIMIT ?)"
+)
 DUE = "SELECT queue, name FROM lanes WHERE opens > 0 AND opens <= ? ORDER BY opens LIMIT ?"
 AT_KEY = "SELECT queue, name FROM lanes WHERE state = 1 AND gate = ?"
 AT_KEYS = "SELECT queue, name FROM lanes WHERE state = 1 AND gate >= ?1 AND gate < ?2 AND queue = ?3 LIMIT ?4"
@@ -64,6 +69,8 @@ class Look(msgspec.Struct, array_like=True):
     gap: int
     holder_state: int
     holder_hold: int
+    task: str
+    key_limit: int
 
 
 _looks = msgspec.json.Decoder(list[Look]).decode
@@ -82,25 +89,39 @@ def refresh(tx: Tx) -> Counter[str]:
     names = list(tx.touched)
     touches, tx.touched = list(tx.touched.values()), {}
     rows = []
+    room: dict[str, int] = {}
     for look in _looks(tx.value(LOOK, (encode(names).decode(),))):
         queue, name = names[look.i]
-        touch = touches[look.i]
-        row = _decide(tx, look, touch, name)
+        row = _decide(tx, look, touches[look.i], name)
         if row is not None:
             rows.append([queue, name, *row])
-            may_give[queue] += _may_give(look, touch, name, row[0])
+            if row[0] == OPEN and look.head:
+                may_give[queue] += _may_give(tx, look, touches[look.i], names[look.i], room)
     if rows:
         tx.run("INSERT INTO relane VALUES (?)", (encode(rows).decode(),))
         tx.lanes = True
     return may_give
 
 
-def _may_give(look: Look, touch: Touch, name: str, state: int) -> int:
-    if state != OPEN or not look.head:
-        return 0
-    if is_strict(name):
-        return int(look.state != OPEN)
-    return max(touch.joined, int(look.state != OPEN))
+def _may_give(tx: Tx, look: Look, touch: Touch, name: tuple[str, str], room: dict[str, int]) -> int:
+    """How many jobs an open lane may give beyond what somebody was woken for: as far as the gates of its head let
+    them through."""
+    opened = look.state != OPEN
+    if is_strict(name[1]):
+        count = int(opened)
+    elif opened and look.state != NONE_SUCH:
+        count = tx.value(JOBS, (*name, MAX_BATCH))
+    else:
+        count = touch.joined
+    if count > 1:
+        queue_says = tx.book.limits(queue_gate(name[0])).key_limit if tx.gates else None
+        limit = (look.key_limit if queue_says is None else queue_says) if name[1][0] == "k" else 0
+        count = min(count, limit or count)
+    gate = task_gate(look.task)
+    if tx.gates and gate in tx.book.gates and count:
+        count = min(count, room.setdefault(gate, max(1, tx.book.room(gate))))
+        room[gate] -= count
+    return count
 
 
 def _decide(tx: Tx, look: Look, touch: Touch, name: str) -> list[Any] | None:
@@ -130,8 +151,11 @@ def _decide(tx: Tx, look: Look, touch: Touch, name: str) -> list[Any] | None:
 # -- what follows from what was done
 
 
-def follow(tx: Tx) -> Counter[str]:
-    """Successors come to their keys, lanes go on, gates open. By queue, how many jobs may start because of that."""
+def follow(tx: Tx, openings: bool = True) -> Counter[str]:
+    """Successors come to their keys, lanes go on, gates open. By queue, how many jobs may start because of that.
+
+    ``openings``: gates that let something through are to be seen to.
+    """
     may_start: Counter[str] = Counter()
     while tx.over:
         may_start += succeed(tx)
@@ -140,13 +164,13 @@ def follow(tx: Tx) -> Counter[str]:
             for name in tx.all(AT_KEY, (f"key:{queue}:{lane[1:]}",)):
                 look_again(tx, *name)
         tx.left = set()
-    if tx.lanes:
+    if tx.lanes and openings:
         for name in tx.all(DUE, (tx.now, MAX_BATCH)):
             look_again(tx, *name)
         if tx.gates:
             _open_gates(tx)
     may_start += refresh(tx)
-    if tx.gates:
+    if tx.gates and openings:
         for queue in tx.book.opened_queues():
             may_start[queue] += tx.counted(queue, READY)
     return may_start
@@ -167,12 +191,15 @@ def _open_gates(tx: Tx) -> None:
             if gate.opening:
                 _open_keys(tx, name)
             continue
-        most = MAX_BATCH if gate.opening else book.room(name)
-        waiting = tx.all(AT_GATE, (name, most)) if most else []
+        room = MAX_BATCH if gate.opening else book.room(name)
+        waiting = tx.all(AT_GATE, (name, room)) if room else []
         for queue, lane, units in waiting:
-            most -= 1 if gate.opening else units
+            # What weighs more than there is room for may pass all the same, as the first.
+            if not gate.opening and units > room and book.opens(name, units) != IS_OPEN:
+                break
+            room -= 0 if gate.opening else units
             look_again(tx, queue, lane)
-            if most <= 0:
+            if room <= 0:
                 break
         if gate.opening and len(waiting) < MAX_BATCH:
             book.put(name, opening=0)

@@ -58,11 +58,11 @@ def drop_schedules(tx: Tx, names: Sequence[str]) -> list[bool]:
 
 def schedules(tx: Tx, names: Sequence[str], after: str, limit: int) -> SchedulePage:
     if names:
-        return SchedulePage(list(_named(tx, names).values()), "", tx.schedules)
+        return SchedulePage(list(_named(tx, names).values()), "", tx.schedules, tx.now)
     limit = min(limit, MAX_BATCH)
     rows = [_row(row) for row in tx.all(PAGE, (after, limit + 1))]
     cursor = rows[limit - 1].name if len(rows) > limit else ""
-    return SchedulePage(rows[:limit], cursor, tx.schedules)
+    return SchedulePage(rows[:limit], cursor, tx.schedules, tx.now)
 
 
 def fire(tx: Tx, fires: Sequence[Fire]) -> list[Fired]:

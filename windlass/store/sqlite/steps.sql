@@ -240,7 +240,7 @@ END;
 CREATE TEMP VIEW granted (worker, seq, now, jobs) AS SELECT NULL, NULL, NULL, NULL;
 CREATE TEMP TRIGGER granted_body INSTEAD OF INSERT ON granted BEGIN
     UPDATE jobs SET
-        state = 3, hold = hold & 2, worker = NEW.worker, seq = NEW.seq, epoch = epoch + 1, started_at = NEW.now
+        state = 3, hold = iif(hold = 2, 2, 0), worker = NEW.worker, seq = NEW.seq, epoch = epoch + 1, started_at = NEW.now
     WHERE n IN (SELECT value FROM json_each(NEW.jobs));
 END;
 

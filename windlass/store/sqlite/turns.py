@@ -42,6 +42,8 @@ KEYS = (
     "WHERE state = 3 AND queue = ?2 AND lane IS NOT NULL AND lane IN ('k' || value, 'o' || value, 's' || value)), "
     "coalesce((SELECT tat FROM keys WHERE queue = ?2 AND key = value), 0))) FROM json_each(?1)"
 )
+FIRST = "SELECT task FROM jobs WHERE state = 2 AND queue = ? AND hold = 0 ORDER BY place LIMIT 1"
+PLAIN = "SELECT n, task FROM jobs WHERE state = 2 AND queue = ? AND hold = 0 ORDER BY place LIMIT ?"
 SAVE_KEYS = "INSERT OR REPLACE INTO keys SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?)"
 SAVE_TURN = "INSERT INTO turns VALUES (?, ?) ON CONFLICT (queue) DO UPDATE SET turn = excluded.turn"
 SET_SOLO = "UPDATE jobs SET hold = 2 WHERE n IN (SELECT value FROM json_each(?))"
@@ -181,16 +183,25 @@ class Turns:
     def take(self, most: int) -> None:
         """Grant up to so many jobs, each from the lane whose turn it is."""
         going = True
-        while going and most > 0 and not self.claiming.more:
+        while going and most > 0 and not self.claiming.more and not self.claiming.alone:
             before = len(self.claiming.granted)
             if self.gating.is_shut(self.queue) or (self.limited and self.claiming.now == 0):
                 return
+            self._sort_out()
             self._read(most)
             going = self._round(most)
             most -= len(self.claiming.granted) - before
             self._write()
 
     # -- reading
+
+    def _sort_out(self) -> None:
+        """Jobs that came into the plain order before their tasks were gated go into the lanes of these."""
+        gated = self.tx.book.gated if self.tx.gates else ()
+        while gated and self.tx.value(FIRST, (self.queue,)) in gated:
+            rows = self.tx.all(PLAIN, (self.queue, MAX_BATCH))
+            put_into(self.tx, [(n, self.queue, f"t{task}") for n, task in rows if task in gated])
+            self.claiming.opened += refresh(self.tx)
 
     def _read(self, most: int) -> None:
         lanes = _lanes(self.tx.value(LANES, (self.queue, most))) if self.claiming.now != 0 else []
@@ -231,8 +242,10 @@ class Turns:
         again = False
         while heap and len(self.claiming.granted) < most:
             band, turn, i, lane = heap[0]
-            if self._edge is not None and (band, turn) > self._edge:
+            if (self._edge is not None and (band, turn) > self._edge) or self.claiming.alone:
                 return True
+            if self._back and lane.name:
+                return True  # what goes back into a lane may be its head
             if not lane.jobs:
                 heappop(heap)
                 if lane.name:
@@ -280,6 +293,7 @@ class Turns:
         elif lane.name and runs_alone(job.crashes, job.max_crashes):
             self._solo.append(job.n)
             self._pass(lane, job.n)
+            claiming.alone = True
         else:
             self._grant(lane, job, terms)
         return True
@@ -291,6 +305,7 @@ class Turns:
             self._back.append((job.n, self.queue, lane_name(job, gated=True)))
             self._pass(lane, 0)
             return
+        self.claiming.passed = True
         heappop(self._heap)
         gate, when = closed
         opens = when if gate.startswith("key:") and when != NOT_BY_TIME else 0
@@ -340,7 +355,6 @@ class Turns:
             claiming.turn_away(self.queue, self._unfit)
         if self._solo:
             tx.run(SET_SOLO, (ids_json(self._solo),))
-            claiming.come_again = True
         if self._rows:
             tx.run("INSERT INTO relane VALUES (?)", (encode(list(self._rows.values())).decode(),))
         if self._plain_turn:

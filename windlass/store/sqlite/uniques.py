@@ -91,9 +91,10 @@ def meet(tx: Tx, job: NewJob, terms: Terms, hold: Hold) -> Call:
     if over or terms.policy is Policy.KEEP:
         event = [job.id, job.task, job.queue, {"holder": hold.holder}]
         return Call(Answer(Accept.DUPLICATE, "", hold.holder), "duplicate", event)
-    target, id = (hold.job, hold.holder) if hold.state != RUNNING else (hold.successor, hold.successor_id)
-    if not target:
+    if hold.state == RUNNING and not hold.successor:
         return Call(None)
+    # What was called last runs last.
+    target, id = (hold.successor, hold.successor_id) if hold.successor else (hold.job, hold.holder)
     n, task, queue, state, enqueued_at, crashes, most = tx.one(TAKEN_BY, (target,))
     if task != job.task:
         return Call(Answer(Accept.REFUSED, f"the unique key is held by {id!r}, a job of task {task!r}"))
