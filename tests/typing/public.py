@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, assert_type
 
 from windlass import (
@@ -27,6 +27,7 @@ from windlass import (
     QueueStatus,
     Rate,
     Reason,
+    ScheduleInfo,
     Signature,
     State,
     SyncHandle,
@@ -43,10 +44,13 @@ from windlass import (
     WorkflowProgress,
     chain,
     chord,
+    cron,
     current,
+    every,
     flow,
     group,
     once,
+    once_at,
 )
 from windlass.admin import JobPage
 from windlass.core.job import ErrorInfo, LogLine, Progress
@@ -177,6 +181,35 @@ async def workflow_handles() -> None:
     assert_type(app.sync.workflow("id"), SyncWorkflow[Any])
     assert_type(await app.workflows(state="failed"), WorkflowPage)
     assert_type(app.sync.workflows(limit=5), WorkflowPage)
+
+
+async def schedules() -> None:
+    @app.schedule(every("10 minutes"), missed="skip", overlap="queue", jitter="30s", priority=9)
+    @app.task
+    async def above(x: int = 0) -> str:
+        return str(x)
+
+    @app.task(queue="q")
+    @app.schedule(cron("0 9 * * 1-5", tz="Europe/Berlin"), name="n", args=[1], start="5m", limit=3)
+    def below(x: int) -> str:
+        return str(x)
+
+    assert_type(await above(1), str)
+    assert_type(below(1), str)
+    assert_type(below.delay(1), SyncHandle[str])
+    assert_type(
+        await app.schedules.put("s", once_at(datetime.now(UTC)), above, kwargs={"x": 1}, gap="skip"), ScheduleInfo
+    )
+    assert_type(await app.schedules.get("s"), ScheduleInfo | None)
+    assert_type(await app.schedules.list(), list[ScheduleInfo])
+    assert_type(await app.schedules.pause("s", "why"), ScheduleInfo)
+    assert_type(await app.schedules.resume("s"), ScheduleInfo)
+    assert_type(await app.schedules.remove("s"), bool)
+    assert_type(await app.schedules.run("s"), Handle[Any])
+    assert_type(await app.schedules.preview(every(30), n=3, repeat="both"), list[datetime])
+    assert_type(app.sync.schedules.list(), list[ScheduleInfo])
+    assert_type(app.sync.schedules.run("s"), SyncHandle[Any])
+    assert_type(app.sync.schedules.preview("s"), list[datetime])
 
 
 async def others() -> None:
