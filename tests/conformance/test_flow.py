@@ -221,7 +221,9 @@ class Life:
     # -- steps: workers
 
     async def do_claim(self, step: Step) -> None:
-        await self.exchange(step.which, [], 1 + step.how % 4, now=step.how // 4 % 12)
+        """Who was idle has room; others may have none, or little."""
+        room = 9 if step.which % len(SIGHTS) in self.idle else step.how // 4 % 12
+        await self.exchange(step.which, [], 1 + step.how % 4, now=room)
 
     async def do_settle(self, step: Step) -> None:
         """Settle without asking for more, as a worker does that is full; not one that was told to ask."""

@@ -389,6 +389,12 @@ class ResequenceRules:
         await idle.mail.woken()
         assert await idle.ids() == ["n1"]
 
+    async def test_one_that_has_to_wait_sets_an_alarm(self, bench: Bench) -> None:
+        [idle] = await idle_workers(bench, 1)
+        await add_numbers(bench, 2, gap=5_000)
+        await idle.mail.woken()
+        assert (await idle.exchange(want=1)).next_due == 5_000
+
     async def test_it_is_waited_for_as_long_as_the_gap(self, bench: Bench) -> None:
         await add_numbers(bench, 2, gap=5_000)
         worker = await bench.worker()
