@@ -335,6 +335,27 @@ async def test_other_jobs_run_while_a_batch_gathers(app: Windlass) -> None:
         assert [await within(handle) for handle in handles] == list(range(30))
 
 
+async def test_what_a_gathering_batch_does_not_need_is_left_to_other_workers(app: Windlass) -> None:
+    """A batch asks for more than there are slots, and other jobs come as well: they do not wait at this worker."""
+
+    @app.task(batch=100, batch_wait="1h")
+    async def index(docs: list[int]) -> None: ...
+
+    @app.task
+    async def slow(n: int) -> int:
+        await asyncio.sleep(0.05)
+        return n
+
+    async with app, app.worker(concurrency=2) as first:
+        await index.enqueue(1)
+        await eventually(lambda: first.executor.held)
+        handles = await app.enqueue_many([slow.s(n) for n in range(60)])
+        async with app.worker(concurrency=20) as second:
+            await eventually(lambda: second.executor.active > 2)
+            assert [await within(handle) for handle in handles] == list(range(60))
+        assert first.executor.completed < 200, "no endless to and fro"
+
+
 async def test_middleware_goes_around_the_batch(app: Windlass) -> None:
     seen = []
 

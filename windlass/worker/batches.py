@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 BATCH = "batch"
 """The place of a job whose task takes batches: it runs where its batch does."""
 
+MODEST_SECONDS = 1.0
+
 Kind = tuple[str, int, str]
 """Task, version and queue: what gathers together."""
 
@@ -141,15 +143,25 @@ class Batches:
         self._gathering: dict[Kind, Batch] = {}
         self._of: dict[str, Batch] = {}
         self._live: set[Batch] = set()
-        self.closed = False
+        self._is_modest = self.closed = False
 
     @property
     def extra(self) -> int:
         """So many claims more than its slots a worker has room for: a batch is one, and one that gathers takes more."""
         if not self._live:
             return 0
-        gathering = set(self._gathering.values())
+        gathering = set() if self._is_modest else set(self._gathering.values())
         return sum((self._size(batch) if batch in gathering else batch.held) - 1 for batch in self._live)
+
+    def be_modest(self, then: Callable[[], None]) -> None:
+        """For a while ask for no more than there are slots: what came was for others, and has gone back to them."""
+        if not self._is_modest:
+            self._is_modest = True
+            self._timers.after(MODEST_SECONDS, lambda: self._ask_again(then), lambda: True)
+
+    def _ask_again(self, then: Callable[[], None]) -> None:
+        self._is_modest = False
+        then()
 
     def _size(self, batch: Batch) -> int:
         return self._app.tasks[batch.claim.task].batch

@@ -19,6 +19,7 @@ from windlass.core.job import Claim
 from windlass.core.lifecycle import Adopting, HandedBack, Outcome, Transition, decide
 from windlass.errors import Cancel, SoftTimeout
 from windlass.failpoints import failpoint
+from windlass.store.base import MAX_BATCH
 from windlass.worker import runner
 from windlass.worker.batches import BATCH, Batch, Batches
 from windlass.worker.children import Children
@@ -71,8 +72,8 @@ class Executor:
 
     # -- claims in, outcomes out
 
-    def take(self, claims: Sequence[Claim]) -> None:
-        """Start claims, as many as there are slots; the rest waits its turn."""
+    def take(self, claims: Sequence[Claim], ahead: int = MAX_BATCH) -> None:
+        """Start claims, as many as there are slots; the rest waits its turn, so many of them at most."""
         batched = self._batches.tasks
         for claim in claims:
             run = Run(self._app, claim, self._notes, self.state)
@@ -82,6 +83,8 @@ class Executor:
             else:
                 self.waiting.append(run)
         self._start_waiting()
+        if batched:
+            self._hand_back_excess(ahead)
         if self.waiting:
             self._look_again(self.started)
 
@@ -159,6 +162,15 @@ class Executor:
         self.waiting.append(batch)
         self._start_soon()
         self._look_again(self.started)
+
+    def _hand_back_excess(self, ahead: int) -> None:
+        """What was asked for to fill a batch may be something else. It must not wait here for slots there are not."""
+        excess = [run for run in self.waiting if not isinstance(run, Batch)][ahead:]
+        for run in excess:
+            self.waiting.remove(run)
+            self._settle(run, HandedBack())
+        if excess:
+            self._batches.be_modest(self._wake)
 
     def _settle_batch(self, batch: Batch, outcome: Outcome) -> None:
         for run in batch.members:

@@ -111,8 +111,6 @@ def limits_of(layer: Mapping[str, Any]) -> Limits:
 
 async def declare_limits(store: Store, app: Windlass) -> None:
     """Let the gates say what the code says now; a limit that is no longer in the code goes."""
-    if not hasattr(store, "gates"):
-        return  # until every engine has gates
     wanted = declared_limits(app)
     known = {gate.name: gate.declared for gate in await store.gates(list(wanted))}
     tunings = [

@@ -44,7 +44,7 @@ class Pump:
         self._event = asyncio.Event()
         self._due: asyncio.TimerHandle | None = None
         self._counted = (self._loop.time(), 0)
-        self._rate = 0.0
+        self._rate, self._ahead = 0.0, 0
         self._paced = isinstance(store, Serial)
         self._batch = BATCH_FIRST if self._paced else MAX_BATCH
         self.worker = ""
@@ -117,7 +117,7 @@ class Pump:
             failpoint("after_claim")
         if self._shares.weighted:
             self._shares.took(room, Counter(claim.queue for claim in reply.claims))
-        self._executor.take(reply.claims)
+        self._executor.take(reply.claims, self._ahead)
         self.acked = self.seq
         self.hungry = self.hungry or (room > 0 and len(reply.claims) >= room)
         self.drain = reply.drain
@@ -168,8 +168,8 @@ class Pump:
         """How many claims there is room for once so many have left: free slots, and more where jobs are quick."""
         if self._closed_for_claims():
             return 0
-        ahead = 0 if self.drain else min(int(self._rate * LOOK_AHEAD_SECONDS), LOOK_AHEAD_MAX)
-        return max(0, min(self._executor.room(leaving, ahead), self._batch))
+        self._ahead = 0 if self.drain else min(int(self._rate * LOOK_AHEAD_SECONDS), LOOK_AHEAD_MAX)
+        return max(0, min(self._executor.room(leaving, self._ahead), self._batch))
 
     def _pace(self, jobs: int, seconds: float) -> None:
         """Larger batches while they are quick, smaller ones when they are slow; small exchanges say nothing."""
