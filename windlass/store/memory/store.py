@@ -140,6 +140,7 @@ class MemoryStore:
                 granted = [lookups.claim(hub, job) for job in row.running.values() if job.seq == seq]
                 return ExchangeReply(granted, row.refused, claims.cancels(row), hub.next_due(now), schedules=hub.stamp)
             row.last_seq = seq
+            before = hub.next_due(now)
             row.refused, groups = claims.settle(hub, row, moves, now)
             step = work(hub, now) if hub.todos else None
             hub.promote(now, MAX_BATCH)
@@ -152,6 +153,8 @@ class MemoryStore:
             groups += sweeps.end_events(ended)
             groups.append(("started", worker, [[job.id, job.task, job.queue] for job in granted]))
             claims.wake_others(hub, row, now)
+            if want.total == 0:  # it may be on its way out, and set no alarm
+                hub.wake_for_due(before, now)
             row.idle = len(granted) < (want.total if want.now < 0 else min(want.now, want.total))
             if hub.todos:  # more than one step may do: the next exchange goes on
                 row.idle = False
