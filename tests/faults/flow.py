@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from tests.faults.checker import Kill
-from tests.worker.helpers import Fleet, Line, eventually
+from tests.worker.helpers import Fleet, Ledger, Line, eventually
 from windlass import State, Windlass
 from windlass.core.event import Event
 from windlass.core.limits import Rate
@@ -39,14 +39,20 @@ async def present(app: Windlass, fleet: Fleet, count: int) -> None:
 
 
 async def kill_some(
-    app: Windlass, fleet: Fleet, rng: random.Random, kills: int, every: tuple[float, float], least: int = 3
-) -> list[Kill]:
-    """Kill random workers, and start another for each; ``least`` must be at work before one is killed."""
+    app: Windlass, fleet: Fleet, rng: random.Random, kills: int, every: tuple[float, float], *, least: int = 3,
+    at_work: Ledger | None = None,
+) -> list[Kill]:  # fmt: skip
+    """Kill random workers, and start another for each; ``least`` must be there before one is killed.
+
+    With ``at_work`` it is the process that has begun a job last, according to this ledger.
+    """
     done: list[Kill] = []
     for _ in range(kills):
         await asyncio.sleep(rng.uniform(*every))
         await present(app, fleet, least)
-        victim = rng.choice([worker for worker in fleet if worker.alive])
+        alive = [worker for worker in fleet if worker.alive]
+        last = at_work.lines("start")[-1].pid if at_work else 0
+        victim = rng.choice([worker for worker in alive if worker.pid == last] or alive)
         done.append(Kill(victim.pid, time.time()))
         victim.kill()
         fleet.start(**OPTIONS)

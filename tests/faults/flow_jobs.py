@@ -38,9 +38,10 @@ async def rated(n: int) -> int:
 
 
 @app.task(key=["key"], ordered=True, retries=50, backoff=0.02)
-async def step(key: str, n: int, failures: int) -> int:
+async def step(key: str, n: int, failures: int, pause: float) -> int:
     """The ``n``-th job of its key; fails so often before it succeeds."""
     note("start")
+    await asyncio.sleep(pause)
     if current().attempt <= failures:
         raise ValueError("not yet")
     note("end")

@@ -20,9 +20,9 @@ async def produce(policy: str, numbers: range) -> None:
     for n in numbers:
         sent = time.time()
         call = only.options(unique=KEY, unique_policy=policy)
-        handle = await call.enqueue(n, round(random.uniform(0, 0.02), 4))
+        handle = await call.enqueue(n, round(random.uniform(0, 0.1), 4))
         ledger.write("called", f"{n}/{sent!r}/{int(handle.existing)}/{handle.id}")
-        await asyncio.sleep(random.uniform(0, 0.02))
+        await asyncio.sleep(random.uniform(0, 0.1))
 
 
 async def main(policy: str, first: int, producers: int, calls: int) -> None:

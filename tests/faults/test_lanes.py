@@ -11,7 +11,7 @@ import pytest
 
 from tests.faults import flow_jobs
 from tests.faults.checker import histories, records
-from tests.faults.flow import OPTIONS, kill_some, nothing_left
+from tests.faults.flow import OPTIONS, kill_some, nothing_left, present
 from tests.worker.helpers import Fleet, Ledger, Line, eventually
 from windlass import State, Windlass
 from windlass.core.event import Event
@@ -32,11 +32,12 @@ class Size(NamedTuple):
     jobs: int
     workers: int
     kills: int
+    pause: float
     timeout: float
 
 
-QUICK = Size(keys=20, jobs=10, workers=4, kills=3, timeout=60)
-FULL = Size(keys=200, jobs=25, workers=6, kills=25, timeout=600)
+QUICK = Size(keys=20, jobs=10, workers=4, kills=3, pause=0.05, timeout=60)
+FULL = Size(keys=200, jobs=25, workers=6, kills=25, pause=0.1, timeout=600)
 
 
 async def in_order(app: Windlass, fleet: Fleet, ledger: Ledger, size: Size) -> None:
@@ -46,18 +47,24 @@ async def in_order(app: Windlass, fleet: Fleet, ledger: Ledger, size: Size) -> N
     for _ in range(size.workers):
         fleet.start(**OPTIONS)
     ids: list[str] = []
+    await present(app, fleet, size.workers)
     for n in range(size.jobs):
         keys = rng.sample(range(size.keys), size.keys)
-        calls = [step.options(id=f"{key}-{n}").s(str(key), n, rng.choice((0, 0, 0, 1, 2))) for key in keys]
+        failures = [rng.choice((0, 0, 0, 1, 2)) for _ in keys]
+        calls = [
+            step.options(id=f"{key}-{n}").s(str(key), n, bad, size.pause)
+            for key, bad in zip(keys, failures, strict=True)
+        ]
         ids += [handle.id for handle in await app.enqueue_many(calls)]
     await eventually(lambda: ledger.lines("start"))
-    kills = await kill_some(app, fleet, rng, size.kills, (0.1, 0.5))
+    kills = await kill_some(app, fleet, rng, size.kills, (0.1, 0.5), at_work=ledger)
     await eventually(lambda: nothing_left(app), timeout=size.timeout, every=0.1)
 
     found, past = await records(app, ids), await histories(app)
     assert all(job is not None and job.state is State.SUCCEEDED for job in found.values())
     again = sum(job.crashes for job in found.values() if job)
     print(f"\nseed {seed}: {len(ids)} jobs, {len(kills)} kills, {again} interrupted")  # noqa: T201
+    assert again > 0, "no job was interrupted: this proves nothing"
     lines = ledger.lines()
     for key in range(size.keys):
         check_order([line for line in lines if line.job.partition("-")[0] == str(key)], size.jobs)

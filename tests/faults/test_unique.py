@@ -77,7 +77,8 @@ async def contend(
     ]
     try:
         await eventually(lambda: ledger.lines("start"))
-        kills = await kill_some(app, fleet, random.Random(seed), size.kills, (0.3, 1.0), least=2)
+        rng = random.Random(seed)
+        kills = await kill_some(app, fleet, rng, size.kills, (0.3, 1.0), least=2, at_work=ledger)
         await eventually(lambda: all(one.poll() is not None for one in producers), timeout=size.timeout, every=0.1)
     finally:
         for one in producers:
