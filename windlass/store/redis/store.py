@@ -198,9 +198,9 @@ class RedisStore:
         return [bool(gone) for gone in await self._call("drop_schedules", *names, durable=True)] if names else []
 
     async def schedules(self, names: Sequence[str] = (), after: str = "", limit: int = MAX_BATCH) -> SchedulePage:
-        stamp, cursor, *rows = await self._call("schedules", after, min(limit, MAX_BATCH), *names)
+        stamp, now, cursor, *rows = await self._call("schedules", after, min(limit, MAX_BATCH), *names)
         found = [wire.schedule(name.decode(), row) for name, row in zip(rows[::2], rows[1::2], strict=True)]
-        return SchedulePage([row for row in found if row is not None], cursor.decode(), int(stamp))
+        return SchedulePage([row for row in found if row is not None], cursor.decode(), int(stamp), int(now))
 
     async def fire(self, fires: Sequence[Fire]) -> list[Fired]:
         check_batch(max(len(fires), sum(len(fire.jobs) for fire in fires)))

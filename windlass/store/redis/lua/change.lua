@@ -106,7 +106,7 @@ local function act(t, id, h, action, allowed, argument, reason)
     local why_not = h[LINKS] and h[LINKS][L.GRAPH] ~= '' and why_not_member(t, id, h, action)
     if why_not then return why_not end
     local terms = action == 'retry' and flow.terms(h)
-    if terms and terms.unique ~= '' then
+    if terms and terms.unique ~= '' and not (h[LINKS] and h[LINKS][L.GRAPH] ~= '') then
         local held = unique.held(t, terms.unique)
         if held and held[1] ~= id then return 'unique key held by ' .. held[1] end
         unique.take(t, terms.unique, id, h[AT], terms.window)

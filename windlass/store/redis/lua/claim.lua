@@ -6,7 +6,8 @@ do
     -- limited queues may be granted.
     function new_claiming(t, w, seq, total, now)
         return {
-            t = t, w = w, seq = seq, total = total, now = now < 0 and total or now, granted = 0, turned_away = 0, held = {}, parts = {},
+            t = t, w = w, seq = seq, total = total, now = now < 0 and total or now,
+            wanted = now < 0 and total or min(total, now), granted = 0, turned_away = 0, held = {}, parts = {},
             started = {}, emptied = {},
             -- What all jobs have in common that are claimed as they came in.
             stamp = struct.pack('>I6I6', t.now, seq), claim = '\1\1\207' .. struct.pack('>I8', seq) .. '\0\0\0\207\0\0',
@@ -352,13 +353,6 @@ do
         c.turned_away = c.turned_away + 1
     end
 
-    -- Kept out of all orders until a worker is empty.
-    local function keep_alone(c, id, h)
-        h[HOLD], c.solo = SOLO, true
-        add(c.t, 'solo:' .. h[QUEUE], h[RANK], id)
-        touch(c.t, id)
-    end
-
     -- What becomes of the job at a lane's head: 'granted', 'gone' (the next one may have its turn), 'had' (it has the lane and does not
     -- run yet), 'laned' (it goes into another lane), or the gate that is closed for it and when that opens.
     local function look(c, o, lane, id, rank)
@@ -402,7 +396,8 @@ do
         end
         if h and runs_alone(h) then
             turn_away(c, lane, id)
-            keep_alone(c, id, h)
+            lanes.alone(t, id, h)
+            c.solo = true
             return lane.strict and 'had' or 'gone'
         end
         if t.gates or terms then gates.charge(t, queue, task, terms) end
@@ -461,7 +456,7 @@ do
                     c.turned_away = c.turned_away + 1
                     lane.waits = true
                     lanes.wait_at(t, queue, lane.name, what, opens, id, rank, lane.score % BAND)
-                    if sub(what, 1, 5) ~= 'task:' then gates.nudge(t, task, sub(what, 1, 8) ~= 'breaker:' and terms or nil) end
+                    gates.nudge_before(t, what, task, terms)
                 end
                 return false
             elseif t.gates then

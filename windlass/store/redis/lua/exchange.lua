@@ -251,7 +251,6 @@ local function exchange(keys, args)
     end
     if seq == w.seq then return regrant(t, w, seq) end
     t.me = w.idle and w.id  -- not to be woken by what it does itself
-    t.exchanging = true
     local before = { reserved = w.reserved, alone = w.alone }
     local refused = #plain + #others > 0 and settle(t, w, plain, others, args) or {}
     graphs.work(t)
@@ -264,6 +263,7 @@ local function exchange(keys, args)
     end
     flow.open(t)
     local want = cmsgpack.unpack(args[6])
+    t.claiming = true
     local c = new_claiming(t, w, seq, min(tonumber(args[5]), CHUNK), table.remove(want, 1))
     local drain = claim(c, want)
     write_claims(c)
@@ -272,7 +272,7 @@ local function exchange(keys, args)
     flow.wake(t)
     wake_for_promoted(t, promoted)
     wake_for_released(t, c)
-    write_worker(t, w, before, args[4], refused, c.granted < c.total and not c.more and not t.left and #t.todos == 0)
+    write_worker(t, w, before, args[4], refused, c.granted < c.wanted and not c.more and not t.left and #t.todos == 0)
     commit(t)
     if c.more or t.left then call('PUBLISH', t.p .. 'to:' .. w.id, '') end
     if due == 0 or t.gates or t.lanes then due = next_due(t) end

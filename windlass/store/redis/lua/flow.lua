@@ -55,16 +55,23 @@ do
 
     -- Whatever this step freed or made ready is open now, and who could take it is woken.
     function flow.open(t)
+        local any = false
         if t.recount then gates.recount(t) end
-        if next(t.freed) then gates.open(t) end
-        return #t.marks > 0 and lanes.settle(t)
+        for _ = 1, 100 do  -- a lane that finds another gate closed leaves the first one to others
+            if next(t.freed) then gates.open(t) end
+            if #t.marks == 0 then break end
+            any = lanes.settle(t) or any
+        end
+        return any
     end
 
     function flow.wake(t)
-        if #t.wakes > 0 then lanes.wake(t) end
-        for queue in pairs(t.opened) do
+        if #t.wakes == 0 and not next(t.opened) then return end
+        flush(t)
+        lanes.wake(t)
+        for queue, jobs in pairs(t.opened) do
             t.opened[queue] = nil
-            wake(t, queue, lanes.claimable(t, queue, 100))
+            wake(t, queue, lanes.claimable(t, queue, jobs))
         end
     end
 

@@ -2,7 +2,8 @@
 --
 -- gates            hash name -> MessagePack [version, declared, tuned, closed until, note]; declared and tuned as core/limits.py packs them
 -- tallies          hash name -> '>I4I7B': units held, the rate's theoretical arrival in microseconds, whether lanes wait (of a key's gate)
--- waits:<gate>     sorted set of the lanes that wait there, by turn: queue, line feed, lane. The keys of a queue share waits:key:<queue>
+-- waits:<gate>     set of the queues of which lanes wait there; waits:<gate>\n<queue>: sorted set of these lanes, by turn. The keys of a
+--                  queue share waits:key:<queue>
 -- openings         sorted set by instant: 'g' gate; 'a' gate: all that wait there may go; 'l' queue, line feed, lane: waits for a number
 -- fading           sorted set by instant of what is forgotten then, see flow.lua
 --
@@ -152,12 +153,16 @@ do
         return limit, every, burst
     end
 
-    -- The first closed gate of a job, nil if all are open, and when time opens it.
-    function gates.first_shut(t, queue, task, terms)
+    -- The first closed gate of a job, nil if all are open, and when time opens it. `lane`: of those that its lane can wait at, which its
+    -- queue's is not.
+    function gates.first_shut(t, queue, task, terms, lane)
         local units = terms and terms.units or 1
         if t.gates then
-            local closed, opens = is_shut(t, 'queue:' .. queue, units)
-            if closed then return 'queue:' .. queue, opens end
+            local closed, opens
+            if not lane then
+                closed, opens = is_shut(t, 'queue:' .. queue, units)
+                if closed then return 'queue:' .. queue, opens end
+            end
             closed, opens = is_shut(t, 'task:' .. task, units)
             if closed then return 'task:' .. task, opens end
             if terms and terms.breaker ~= '' then
@@ -205,8 +210,9 @@ do
     local function free_named(t, name, units)
         local row = t.gates[name]
         if not row or row.limit <= 0 then return end
-        local tally = gates.tally(t, name)
-        tally[1], tally.dirty, t.freed[name] = max(0, tally[1] - units), true, true
+        local tally, freed = gates.tally(t, name), t.freed[name] or 0
+        tally[1], tally.dirty = max(0, tally[1] - units), true
+        t.freed[name] = type(freed) == 'number' and freed + units or freed
     end
 
     -- A job runs no more: what it held is free.
@@ -260,27 +266,42 @@ do
 
     -- ---- opening
 
-    -- Something waits for time to open a gate. Whoever is to ring then must hear of it, unless it is the worker that asks.
+    -- Something waits for time to open a gate. Whoever is to ring then must hear of it; who claims is answered it.
     function gates.rings(t, member, at)
-        if not t.exchanging then t.due_before = t.due_before or next_due(t) end
+        if not t.claiming then t.due_before = t.due_before or next_due(t) end
         call('ZADD', t.k.openings, 'LT', format('%d', at), member)
     end
 
     function gates.waits(name, queue) return sub(name, 1, 4) == 'key:' and 'waits:key:' .. queue or 'waits:' .. name end
 
-    -- Lanes that wait at a gate are looked at again: as many as there are units to be had, or all.
+    -- How many lanes wait at a gate.
+    function gates.waiting(t, name)
+        local waiting = 0
+        for _, queue in ipairs(call('SMEMBERS', t.p .. 'waits:' .. name)) do
+            waiting = waiting + call('ZCARD', t.p .. 'waits:' .. name .. '\n' .. queue)
+        end
+        return waiting
+    end
+
+    -- Lanes that wait at a gate are looked at again: as many as there are units to be had, or all; of each queue, for who works on one
+    -- may know nothing of the others.
     local function let(t, name, all)
         local room, opens = gates.room(t, name)
         local key = t.p .. 'waits:' .. name
+        local queues = call('SMEMBERS', key)
         if room <= 0 then
-            if opens and call('EXISTS', key) == 1 then gates.rings(t, 'g' .. name, opens) end
+            if opens and #queues > 0 then gates.rings(t, 'g' .. name, opens) end
             return
         end
-        local most = all and CHUNK or min(room, CHUNK)
-        local members = call('ZRANGE', key, '0', format('%d', most))
-        local last = min(#members, most)
-        for i = 1, last do lanes.look_again(t, members[i], i == last and min(CHUNK, room - last + 1) or 1) end
-        if #members <= most then return end
+        local most, more = all and CHUNK or min(room, CHUNK), false
+        for _, queue in ipairs(queues) do
+            local names = call('ZRANGE', key .. '\n' .. queue, '0', format('%d', most))
+            local last = min(#names, most)
+            if last == 0 then call('SREM', key, queue) end
+            for i = 1, last do lanes.look_again(t, queue, names[i], i == last and min(CHUNK, room - last + 1) or 1) end
+            more = more or #names > most
+        end
+        if not more then return end
         local row = t.gates and t.gates[name]
         if all or room == 1 / 0 then
             gates.rings(t, 'a' .. (sub(name, 1, 4) == 'key:' and 'keys:' .. sub(name, 5) or name), t.now)
@@ -289,10 +310,11 @@ do
         end
     end
 
-    local function open_one(t, name, all)
+    local function open_one(t, name, how)
         local kind, of = string.match(name, '^(%l+):(.*)$')
+        local all = how == 'all'
         if kind == 'queue' then
-            t.opened[of] = true
+            t.opened[of] = (t.opened[of] or 0) + (type(how) == 'number' and how or CHUNK)
         elseif kind == 'key' then
             lanes.open_key(t, name, of)
         elseif kind == 'keys' then  -- all keys of a queue
@@ -306,7 +328,7 @@ do
     function gates.open(t)
         local freed = t.freed
         t.freed = {}
-        for name, how in pairs(freed) do open_one(t, name, how == 'all') end
+        for name, how in pairs(freed) do open_one(t, name, how) end
     end
 
     -- Openings whose time has come.
@@ -324,6 +346,12 @@ do
         if not t.gates or not t.gates['queue:' .. queue] then return end
         local room, opens = gates.room(t, 'queue:' .. queue)
         if room <= 0 and opens and lanes.ready_in(t, queue) > 0 then gates.rings(t, 'gqueue:' .. queue, opens) end
+    end
+
+    -- A lane was let in, and waits at another of its gates now: those before that are for others.
+    function gates.nudge_before(t, gate, task, terms)
+        local kind = sub(gate, 1, 4)
+        if kind ~= 'task' then gates.nudge(t, task, kind ~= 'brea' and terms or nil) end
     end
 
     -- A lane that was let in has not used what it was let in for: another one may.

@@ -96,6 +96,19 @@ do
     -- One of its jobs was taken out as damaged, by the lane's key.
     function lanes.lost_one(t, key) lanes.changed(t, split(sub(key, 6))) end
 
+    -- A job is kept out of all orders until a worker is empty.
+    function lanes.alone(t, id, h)
+        h[HOLD] = SOLO
+        add(t, 'solo:' .. h[QUEUE], h[RANK], id)
+        touch(t, id)
+    end
+
+    -- Whether a job leaves its line to run alone; of a strict lane only the one that has it.
+    function lanes.lets_go(t, id, h)
+        local terms = flow.terms(h)
+        return not (terms and terms.strict) or lanes.strict(t, h[QUEUE], terms.lane)[1] == id
+    end
+
     -- ---- strict lanes
 
     function lanes.strict(t, queue, lane)
@@ -181,7 +194,9 @@ do
     local function put_stay(t, queue, lane, kind, gate, head, score, turn)
         call('HSET', t.p .. 'stays:' .. queue, lane, pack({ kind, gate, head, score, turn }))
         if kind ~= 'g' then return end
-        call('ZADD', t.p .. gates.waits(gate, queue), format('%d', turn), queue .. '\n' .. lane)
+        local key = t.p .. gates.waits(gate, queue)
+        call('SADD', key, queue)
+        call('ZADD', key .. '\n' .. queue, format('%d', turn), lane)
         if sub(gate, 1, 4) == 'key:' then
             local tally = gates.tally(t, gate)
             if tally[3] == 0 then tally[3], tally.dirty = 1, true end
@@ -196,7 +211,9 @@ do
         if stay[1] == 'n' then
             call('ZREM', t.k.openings, 'l' .. queue .. '\n' .. lane)
         elseif stay[1] == 'g' then
-            call('ZREM', t.p .. gates.waits(stay[2], queue), queue .. '\n' .. lane)
+            local key = t.p .. gates.waits(stay[2], queue)
+            call('ZREM', key .. '\n' .. queue, lane)
+            if call('EXISTS', key .. '\n' .. queue) == 0 then call('SREM', key, queue) end
             if sub(stay[2], 1, 4) == 'key:' then
                 local waits = 0
                 for _, packed in ipairs(call('HMGET', t.p .. 'stays:' .. queue, of_key(sub(lane, 2)))) do
@@ -241,9 +258,7 @@ do
     end
 
     -- A lane that waits at a gate is to be looked at again; so many workers may find something in it.
-    function lanes.look_again(t, member, wakes)
-        local queue, lane = split(member)
-        if not queue then return end
+    function lanes.look_again(t, queue, lane, wakes)
         local m = mark(t, queue, lane)
         m.look, m.wakes = true, max(m.wakes, wakes)
     end
@@ -254,7 +269,7 @@ do
         if not queue then return end
         for _, lane in ipairs({ of_key(key) }) do
             local stay = lanes.stay(t, queue, lane)
-            if stay and stay[2] == name then lanes.look_again(t, queue .. '\n' .. lane, 1) end
+            if stay and stay[2] == name then lanes.look_again(t, queue, lane, 1) end
         end
     end
 
@@ -267,7 +282,7 @@ do
         local terms = h and flow.terms(h)
         local s = lanes.strict(t, queue, lane)
         if terms then s[2], s.dirty = max(s[2], terms.seq), true end
-        lanes.look_again(t, member, 1)
+        lanes.look_again(t, queue, lane, 1)
     end
 
     -- Of a strict lane with ready jobs: which of them may start, nil if none may; else the kind of its stay and until when.
@@ -294,6 +309,73 @@ do
         return head[1], tonumber(head[2])
     end
 
+    -- What keeps the head of a lane: the gate, when time opens that, and the head's row where it has one.
+    local function shut_for(t, queue, lane, id)
+        local h = t.rows[id]
+        if h == nil then
+            local packed = call('HGET', t.k.heads, id)
+            h = packed and read_head(packed)
+            if h then t.rows[id] = h end
+        end
+        if not h and (byte(lane, 1) ~= 116 or not t.gates) then return nil, nil, h end
+        local task, terms = h and h[TASK] or sub(lane, 2), h and flow.terms(h)
+        local gate, opens = gates.first_shut(t, queue, task, terms, true)
+        return gate, opens, h, terms
+    end
+
+    lanes.shut_for = shut_for
+
+    -- Takes a lane out of where it is; what it waits for besides is of no interest any more.
+    local function take_away(t, m, score, stay)
+        if score then call('ZREM', t.p .. 'lanes:' .. m.queue, m.lane) end
+        if stay then drop_stay(t, m.queue, m.lane, stay) end
+    end
+
+    local function keep_out(t, m, score, stay, new)
+        if stay and stay[1] == new[1] and stay[2] == new[2] and new[1] == 'g' then
+            call('HSET', t.p .. 'stays:' .. m.queue, m.lane, pack(new))  -- it goes on waiting there, with another head
+        else
+            take_away(t, m, score, stay)
+            put_stay(t, m.queue, m.lane, unpack(new))
+        end
+    end
+
+    -- Of a lane with ready jobs: open, at a gate, had by a job, or waiting for a number. A head that must run alone leaves it.
+    local function find_place(t, m, id, first, turn, score, stay, opened)
+        local strict = is_strict(m.lane)
+        while id do
+            local head, its, kind, gap = id, first, nil, nil
+            if strict then head, its, kind, gap = strict_head(t, m, id, first) end
+            if not head then
+                if stay and stay[1] == kind and (kind == 'h' or stay[3] == id) then return true end
+                keep_out(t, m, score, stay, { kind, '', id, first, turn })
+                if kind == 'n' then gates.rings(t, 'l' .. m.queue .. '\n' .. m.lane, t.now + gap) end
+                return true
+            end
+            if stay and stay[1] == 'g' and not m.look and stay[3] == head then return true end
+            local gate, opens, h, terms = shut_for(t, m.queue, m.lane, head)
+            if gate then
+                keep_out(t, m, score, stay, { 'g', gate, head, its, turn })
+                if opens then gates.rings(t, 'g' .. gate, opens) end
+                if m.look then gates.nudge_before(t, gate, h and h[TASK] or sub(m.lane, 2), terms) end
+                return true
+            end
+            if not (h and runs_alone(h)) then
+                if stay then drop_stay(t, m.queue, m.lane, stay) end
+                local wakes = strict and 1 or max(1, m.joined, m.wakes)
+                if score and m.joined == 0 and not m.look then wakes = 0 end
+                opened[#opened + 1] = { m, (strict and 4 or floor(its / BAND)) * BAND + turn, wakes }
+                return true
+            end
+            lanes.alone(t, head, h)
+            call('ZREM', t.p .. 'lane:' .. m.queue .. '\n' .. m.lane, head)
+            if strict then lanes.have(t, m.queue, m.lane, head) end
+            t.opened[m.queue] = (t.opened[m.queue] or 0) + 1
+            id, first = first_in(t, m)
+        end
+        return false
+    end
+
     -- One lane that something happened to. `score`: it was open; `stay`: it was not, and had ready jobs.
     local function settle_one(t, m, score, stay, opened)
         local strict, was, turn = is_strict(m.lane), score or stay, nil
@@ -307,29 +389,12 @@ do
         end
         local id, first = m.first, m.least
         if was or m.left or strict or not id then id, first = first_in(t, m) end
-        if not id then
-            if score then call('ZREM', t.p .. 'lanes:' .. m.queue, m.lane) end
-            if stay then drop_stay(t, m.queue, m.lane, stay) end
+        if find_place(t, m, id, first, turn, score, stay, opened) then
+            if not was then lanes.count(t, m.queue, 1) end
+        else
+            take_away(t, m, score, stay)
             if was then lanes.count(t, m.queue, -1) end
-            return
         end
-        local head, its, kind, gap = id, first, nil, nil
-        if strict then head, its, kind, gap = strict_head(t, m, id, first) end
-        if not was then lanes.count(t, m.queue, 1) end
-        if not head then
-            if stay and stay[1] == kind and (kind == 'h' or stay[3] == id) then return end
-            if score then call('ZREM', t.p .. 'lanes:' .. m.queue, m.lane) end
-            if stay then drop_stay(t, m.queue, m.lane, stay) end
-            put_stay(t, m.queue, m.lane, kind, '', id, first, turn)
-            if kind == 'n' then gates.rings(t, 'l' .. m.queue .. '\n' .. m.lane, t.now + gap) end
-            return
-        end
-        if stay and stay[1] == 'g' and not m.look and stay[3] == head then return end
-        if stay then drop_stay(t, m.queue, m.lane, stay) end
-        local band = strict and 4 or floor(its / BAND)
-        local wakes = strict and 1 or max(1, m.joined, m.wakes)
-        if score and m.joined == 0 and not m.look then wakes = 0 end
-        opened[#opened + 1] = { m, band * BAND + turn, wakes }
     end
 
     -- All lanes that something happened to are where they belong; true if any is open for it.
@@ -385,8 +450,9 @@ do
         if sub(opening, 1, 1) == 'l' then return (split(sub(opening, 2))) end
         if kind == 'queue' then return of end
         if kind == 'key' then return (split(of)) end
-        local member = call('ZRANGE', t.p .. 'waits:' .. sub(opening, 2), '0', '0')[1]
-        return member and (split(member))
+        for _, queue in ipairs(call('SMEMBERS', t.p .. 'waits:' .. sub(opening, 2))) do
+            if call('EXISTS', t.p .. 'idle:' .. queue) == 1 then return queue end
+        end
     end
 
     -- How many ready jobs of a queue could be claimed, counted up to a bound.

@@ -40,7 +40,7 @@ local function make_ready(t, id, h, keep_place)
     set_state(t, h, READY)
     h[WORKER], h[DUE] = '', 0
     if not (keep_place and h[RANK] > 0) then h[RANK] = h[TERMS] and lanes.rank(t, h) or next_rank(t, h[PRIORITY]) end
-    if not runs_alone(h) then return place_ready(t, id, h) end
+    if not runs_alone(h) or (h[TERMS] and not lanes.lets_go(t, id, h)) then return place_ready(t, id, h) end
     h[HOLD] = SOLO
     add(t, 'solo:' .. h[QUEUE], h[RANK], id)
     touch(t, id)

@@ -230,13 +230,12 @@ local function hold_in_lane(t, id, h)
     local stay, gate, holder, missing, opens_in = lanes.stay(t, queue, lane), '', '', 0, -1
     local s = (byte(lane, 1) == 111 or byte(lane, 1) == 115) and lanes.strict(t, queue, lane)
     if s and s[1] ~= id then holder = s[1] end
-    if stay and stay[1] == 'g' then
-        gate = stay[2]
-        local head = row(t, stay[3])
-        local terms = head and flow.terms(head)
-        local closed, opens = gates.first_shut(t, queue, head and head[TASK] or h[TASK], terms)
-        if closed == gate and opens then opens_in = opens - t.now end
-    elseif stay and stay[1] == 'n' and s then
+    if not stay or stay[1] == 'g' then
+        local head = stay and stay[3] or call('ZRANGE', t.p .. 'lane:' .. queue .. '\n' .. lane, '0', '0')[1]
+        local shut, opens = lanes.shut_for(t, queue, lane, head or id)
+        gate = shut or ''
+        if shut and opens then opens_in = max(0, opens - t.now) end
+    elseif stay[1] == 'n' and s then
         missing = s[2]
         local at = call('ZSCORE', t.k.openings, 'l' .. queue .. '\n' .. lane)
         if at then opens_in = max(0, tonumber(at) - t.now) end

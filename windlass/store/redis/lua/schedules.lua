@@ -64,8 +64,8 @@ local function drop_schedules(keys, args)
     return list
 end
 
--- schedules(settings, now, after, limit, name, …): these, or a page of all behind a name. Answers the stamp, the name to go on from or
--- '', then name and row for each.
+-- schedules(settings, now, after, limit, name, …): these, or a page of all behind a name. Answers the stamp, the store's now, the name to
+-- go on from or '', then name and row for each.
 local function list_schedules(keys, args)
     local t, limit, names, cursor = begin(keys, args, true), tonumber(args[4]), {}, ''
     for i = 5, #args do names[#names + 1] = args[i] end
@@ -76,7 +76,7 @@ local function list_schedules(keys, args)
             cursor = names[#names]
         end
     end
-    local list = { format('%d', t.schedules), cursor }
+    local list = { format('%d', t.schedules), format('%d', t.now), cursor }
     for i, packed in ipairs(call_many('HMGET', t.k.schedules, names)) do
         if packed then
             list[#list + 1] = names[i]

@@ -15,8 +15,31 @@ local function add_gate(t, list, name, gate, changed)
     end
     list[size + 1], list[size + 2], list[size + 3] = name, gate and gate.version or 0, gate and gate.declared or ''
     list[size + 4], list[size + 5], list[size + 6] = gate and gate.tuned or '', closed, gate and gate.note or ''
-    list[size + 7], list[size + 8], list[size + 9] = held, call('ZCARD', t.p .. 'waits:' .. name), max(opens_in, closed)
+    list[size + 7], list[size + 8], list[size + 9] = held, gates.waiting(t, name), max(opens_in, closed)
     list[size + GATE] = changed and 1 or 0
+end
+
+-- A key's gate by its name: queues and keys may have colons in theirs.
+local function add_key_gate(t, list, name)
+    local rest, at = sub(name, 5), 0
+    while true do
+        at = string.find(rest, ':', at + 1, true)
+        if not at then return add_gate(t, list, name, nil) end
+        local queue, key = sub(rest, 1, at - 1), sub(rest, at + 1)
+        local gate = gates.of_key(queue, key)
+        if call('HEXISTS', t.k.tallies, gate) == 1 then
+            add_gate(t, list, name, nil)
+            local waiting = 0
+            for _, lane in ipairs({ 'k' .. key, 'o' .. key, 's' .. key }) do
+                local stay = lanes.stay(t, queue, lane)
+                if stay and stay[2] == gate then waiting = waiting + 1 end
+            end
+            local opens = call('ZSCORE', t.k.openings, 'g' .. gate)
+            list[#list - 3], list[#list - 2] = gates.tally(t, gate)[1], waiting
+            if opens then list[#list - 1] = max(0, tonumber(opens) - t.now) end
+            return
+        end
+    end
 end
 
 local function gates_of(keys, args)
@@ -27,7 +50,9 @@ local function gates_of(keys, args)
         for name in pairs(rows) do names[#names + 1] = name end
         table.sort(names)
     end
-    for _, name in ipairs(names) do add_gate(t, list, name, rows[name]) end
+    for _, name in ipairs(names) do
+        if not rows[name] and sub(name, 1, 4) == 'key:' then add_key_gate(t, list, name) else add_gate(t, list, name, rows[name]) end
+    end
     return list
 end
 
@@ -73,6 +98,18 @@ local function stamp(t, rows)
     t.gates = gates.known(t, mark)
 end
 
+-- Limits that say nothing of anything.
+local SILENT = { [''] = true, ['\151\192\192\192\192\192\192\192'] = true }
+
+-- A gate that has nothing to say is forgotten.
+local function forget_silent(t, rows)
+    for name in pairs(t.tuned) do
+        local gate = rows[name]
+        local silent = SILENT[gate.declared] and SILENT[gate.tuned] and gate.closed <= t.now and gate.note == ''
+        if silent and call('EXISTS', t.p .. 'waits:' .. name) == 0 then call('HDEL', t.k.gates, name) end
+    end
+end
+
 -- Units are counted only while there is a limit: anew when there is one again.
 local function count_anew(t, rows)
     local wanted = {}
@@ -85,6 +122,10 @@ local function count_anew(t, rows)
         if wanted[name] then tally[1], tally.dirty = sums[name] or 0, true end
         if gate.limit <= 0 and (before.limit or 0) > 0 then tally[1], tally.dirty = 0, true end
         if gate.every <= 0 and (before.every or 0) > 0 then tally[2], tally.dirty = 0, true end
+        -- What a slower rate was charged must not count beyond the new one's burst.
+        local latest = t.now * 1000 + gate.burst * gate.every
+        local changed = gate.every ~= before.every or gate.burst ~= before.burst
+        if gate.every > 0 and changed and tally[2] > latest then tally[2], tally.dirty = latest, true end
     end
 end
 
@@ -117,8 +158,9 @@ local function tune(keys, args)
         count_anew(t, rows)
         open_tuned(t, rows)
     end
-    for _, one in ipairs(infos) do add_gate(t, list, one[1], one[2] and rows[one[1]], one[3]) end
     commit(t)
+    for _, one in ipairs(infos) do add_gate(t, list, one[1], one[2] and rows[one[1]], one[3]) end
+    forget_silent(t, rows)
     return list
 end
 
