@@ -375,15 +375,19 @@ class Life:
     async def check_sleepers(self) -> None:
         """If a job may start on a worker that sleeps, somebody was woken who looks there, or will wake in time.
 
-        Whoever looks and does not declare it sets it aside, and so wakes who does.
+        Whoever looks and does not declare it sets it aside, and so wakes who does. Alarms are set when the next time of
+        the store comes nearer; who was too busy then hears of it by a beat.
         """
         marks = {info.presence.id: info.idle for info in await self.store.workers()}
         awake = [n for n in self.idle if not marks[self.hands[n].id] or self.idle[n] <= self.world.now]
         seen = {n: self.world.starts(Sight(SIGHTS[n].queues, frozenset(TASKS))) for n in self.idle}
         coming = set().union(*(seen[n] for n in awake))
+        everything = self.world.starts(Sight(QUEUES, frozenset(TASKS)))
+        due = [card.due for card in self.world.jobs.values() if card.state is State.SCHEDULED]
         for n in set(self.idle) - set(awake):
             for id, at in self.world.starts(SIGHTS[n]).items():
-                if id in coming:
+                others = [time for other, time in everything.items() if other != id and time > self.world.now]
+                if id in coming or self.world.now < min([*others, *due], default=NEVER) <= at:
                     continue
                 if at <= self.world.now:
                     raise AssertionError(f"{id} could start, and nobody was woken for it")

@@ -597,6 +597,20 @@ class LaneAsideRules:
         reply = await new.exchange([move(first, DONE)], want=5)
         assert len(reply.claims) == 1
 
+    @pytest.mark.parametrize("gate", ["queue:q", "task:new"])
+    async def test_a_unit_that_comes_free_wakes_for_one_set_aside(self, bench: Bench, gate: str) -> None:
+        await bench.add("n0", "n1", task="new")
+        old = await bench.worker("old")
+        assert await old.ids() == []
+        await bench.store.leave("old")
+        await bench.limit(gate, limit=1)
+        new = await bench.worker("new", declares={"new": Declared()})
+        n0 = await new.take("n0")
+        [idle] = await idle_workers(bench, 1, declares={"new": Declared()})
+        await new.finish(n0)
+        await idle.mail.woken()
+        assert await idle.ids() == ["n1"]
+
     async def test_what_waits_at_a_gate_is_not_lost_to_workers_that_do_not_declare_it(self, bench: Bench) -> None:
         await bench.limit("task:new", paused=True)
         await bench.add("n0", task="new")
