@@ -33,6 +33,8 @@ REFRESH = 30.0
 """Seconds after which schedules are read again though nothing was heard of them."""
 SPARE = 100.0
 """Reading them takes at most one part in so many of this worker's time, however often they change."""
+CALM_FIRST, CALM_MAX = 0.1, 5.0
+"""The stamp also changes when others fire, which need not be known: seconds between readings that find nothing else."""
 RETRY_FIRST, RETRY_MAX = 0.05, 2.0
 LIST_TTL = 86_400_000
 LIST_RENEWED = 6 * 3600.0
@@ -54,7 +56,7 @@ class Scheduler:
         self._offset = 0  # of the store's clock, to ours
         self._stamp = 0
         self._stale = True
-        self._not_before = self._refresh_at = self._renew_at = 0.0
+        self._not_before = self._refresh_at = self._renew_at = self._calm = 0.0
         self._mine: dict[str, Plan] = {}
         self._rows: dict[str, Schedule] = {}
         self._plans: dict[str, tuple[int, Plan | None]] = {}
@@ -212,12 +214,16 @@ class Scheduler:
         except BaseException:
             self._stale = True
             raise
+        same = [(row.name, row.version) for row in rows.values()] == [
+            (row.name, row.version) for row in self._rows.values()
+        ]  # fmt: skip
+        self._calm = min(max(self._calm * 2, CALM_FIRST), CALM_MAX) if same else 0.0
         self._rows = rows
         self._plans = {name: known for name, known in self._plans.items() if name in rows}
         self._heap = [(row.next_slot, row.name) for row in rows.values() if row.next_slot and not row.paused]
         heapq.heapify(self._heap)
         ended = self._loop.time()
-        self._not_before, self._refresh_at = ended + SPARE * (ended - started), ended + REFRESH
+        self._not_before, self._refresh_at = ended + max(SPARE * (ended - started), self._calm), ended + REFRESH
 
     def _plan(self, row: Schedule) -> Plan | None:
         """A row's plan; None for one this code cannot read, which is left to others."""
@@ -233,6 +239,9 @@ class Scheduler:
 
     def _take(self, name: str, row: Schedule | None) -> None:
         """A row as the store has it now."""
+        before = self._rows.get(name)
+        if before is None or row is None or row.version != before.version:
+            self._not_before = self._calm = 0.0  # somebody is changing schedules: hear of the next change soon
         if row is None:
             self._rows.pop(name, None)
             return

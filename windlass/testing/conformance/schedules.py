@@ -301,6 +301,18 @@ class FireRules:
         assert [one.done for one in fired] == [True, False]
         assert await bench.states("a", "b") == ["ready", None]
 
+    async def test_slots_may_follow_one_another_in_one_call(self, bench: Bench) -> None:
+        row = await put(bench)
+        moves = [(SLOT, SLOT + 5, []), (SLOT + 5, SLOT + 9, [new_job("a")]), (SLOT + 9, NEXT, [new_job("b")])]
+        fired = await bench.store.fire([
+            Fire(name="s", version=row.version, slot=slot, next_slot=behind, jobs=jobs) for slot, behind, jobs in moves
+        ])  # fmt: skip
+        assert [one.done for one in fired] == [True] * 3
+        after = await row_of(bench)
+        assert after is not None
+        assert (after.next_slot, after.fired, after.last_slot, after.last_job) == (NEXT, 2, SLOT + 9, "b")
+        assert fired[-1].row == after
+
     async def test_one_of_many_that_come_at_once_fires(self, bench: Bench) -> None:
         row = await put(bench)
         stores = [bench.store, await bench.connect()] * 6
