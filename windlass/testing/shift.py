@@ -122,6 +122,7 @@ class Shift:
                 return ran
             if granted and self._has_room(0):
                 continue
+            self._executor.start_gathered()  # nothing more comes, whatever time they would wait for
             if not self._executor.finished:
                 await self._news.wait()
             self._news.clear()
@@ -131,7 +132,7 @@ class Shift:
 
         It may be a running job that waits, perhaps for one that has not been started.
         """
-        return len(self._executor.held) - settling <= self._awaited()
+        return len(self._executor.held) - settling - self._executor.gathering <= self._awaited()
 
     async def _round(self) -> bool:
         """One exchange: settle, and start the next job; whether there was one."""

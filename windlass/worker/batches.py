@@ -186,9 +186,13 @@ class Batches:
             wait / 1000, lambda: ready(self._gathering.pop(kind)), lambda: self._gathering.get(kind) is batch
         )
 
-    def close(self) -> list[Batch]:
-        """Nothing gathers any more; what did."""
-        self.closed = True
+    @property
+    def gathering(self) -> int:
+        """How many claims wait for others of their kind."""
+        return sum(len(batch.members) for batch in self._gathering.values())
+
+    def gathered(self) -> list[Batch]:
+        """All batches that gather, as they are; they gather no more."""
         batches = list(self._gathering.values())
         self._gathering.clear()
         return batches

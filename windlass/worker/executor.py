@@ -158,6 +158,16 @@ class Executor:
         else:
             self._batches.join(run, self._batch_is_ready)
 
+    @property
+    def gathering(self) -> int:
+        """How many claims wait for others, to run as one batch."""
+        return self._batches.gathering
+
+    def start_gathered(self) -> None:
+        """Let batches run as they are: nothing more will come."""
+        for batch in self._batches.gathered():
+            self._batch_is_ready(batch)
+
     def _batch_is_ready(self, batch: Batch) -> None:
         self.waiting.append(batch)
         self._start_soon()
@@ -348,7 +358,8 @@ class Executor:
 
     def stop_gathering(self) -> None:
         """No batch waits for more: those that did are to be handed back with all else that waits."""
-        self.waiting.extend(self._batches.close())
+        self._batches.closed = True
+        self.waiting.extend(self._batches.gathered())
 
     def hand_back_waiting(self) -> None:
         """Claims not yet started go back at no cost."""
