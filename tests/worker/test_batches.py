@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.worker.helpers import Fleet, Ledger, eventually, soon, within
-from windlass import JobCancelled, JobFailed, Reject, Retry, Snooze, State, Windlass, chain, current
+from windlass import JobCancelled, JobFailed, Reject, Retry, Snooze, State, Windlass, chain, current, once
 from windlass.errors import ConfigError, PayloadError
 from windlass.store.base import Action, Change
 
@@ -268,6 +268,85 @@ async def test_a_batch_nobody_wants_any_more_is_stopped(app: Windlass) -> None:
         for handle in handles:
             with pytest.raises(JobCancelled):
                 await within(handle)
+
+
+async def test_a_lost_member_leaves_and_the_others_settle(app: Windlass) -> None:
+    """Nothing is written about the one that was lost, and it runs again."""
+    calls: Calls = []
+    started, go = asyncio.Event(), asyncio.Event()
+
+    @app.task(batch=3, batch_wait="500ms")
+    async def index(docs: list[int]) -> list[int]:
+        calls.append(docs)
+        started.set()
+        await go.wait()
+        return docs
+
+    async with app, app.worker(concurrency=1) as worker:
+        early, late, stays = await app.enqueue_many([index.s(n) for n in (1, 2, 3)])
+        await within(started.wait())
+        worker.executor.drop([late.id])
+        assert late.id not in worker.executor.held
+        go.set()
+        assert await within(stays) == 3
+        assert await within(early) == 1
+        assert await within(late) == 2, "the store gave it back after the next beat"
+        await eventually(lambda: not worker.executor.held)
+        assert worker.executor.room(0, 0) == 1
+    assert [2] in calls
+
+
+async def test_a_member_lost_while_it_gathers_is_not_called(app: Windlass) -> None:
+    calls: Calls = []
+
+    @app.task(batch=3, batch_wait="300ms")
+    async def index(docs: list[int]) -> list[int]:
+        calls.append(docs)
+        return docs
+
+    async with app, app.worker() as worker:
+        stays, goes = await app.enqueue_many([index.s(n) for n in (1, 2)])
+        await eventually(lambda: len(worker.executor.held) == 2)
+        worker.executor.drop([goes.id])
+        assert await within(stays) == 1
+        assert calls == [[1]]
+        assert await within(goes) == 2
+
+
+async def test_what_a_batch_cannot_do_is_said(app: Windlass) -> None:
+    @app.task
+    async def other() -> None: ...
+
+    @app.task(batch=2, batch_wait="50ms")
+    async def index(docs: list[str]) -> None:
+        if docs[0] == "once":
+            async with once():
+                pass
+        await current().replace(other.s())
+
+    async with app, app.worker():
+        with pytest.raises(JobFailed, match="in a batch needs a key"):
+            await within(await index.enqueue("once"))
+        with pytest.raises(JobFailed, match="cannot go on as a workflow"):
+            await within(await index.enqueue("replace"))
+
+
+async def test_a_breaker_hears_of_each_job_of_a_batch(app: Windlass) -> None:
+    api = app.breaker("api", errors=3, open_for="1h")
+
+    @app.task(batch=4, batch_wait="1s", breaker="api")
+    async def index(docs: list[int]) -> list[int | Exception]:
+        return [doc or ConnectionError() for doc in docs]
+
+    async with app, app.worker():
+        handles = await app.enqueue_many([index.s(n) for n in (1, 0, 0, 0)])
+        assert await within(handles[0]) == 1
+
+        async def is_open() -> bool:
+            return (await api.state()).state == "open"
+
+        await eventually(is_open)
+        assert (await api.state()).errors == 3
 
 
 async def test_a_gathering_batch_is_handed_back_at_shutdown(app: Windlass) -> None:

@@ -92,10 +92,16 @@ async def test_the_error_of_the_block_says_more_than_a_lost_lock(app: Windlass) 
             await lose(app, ValueError("mine"))
 
 
-async def test_a_renewal_that_fails_past_the_ttl_loses_the_lock() -> None:
+@pytest.fixture
+def shaky() -> tuple[Windlass, Faults]:
     app, faults = Windlass("locks", "memory://"), Faults()
     plain = app.new_store
     app.new_store = lambda: FailingStore(plain(), faults)  # type: ignore[method-assign]
+    return app, faults
+
+
+async def test_a_renewal_that_fails_past_the_ttl_loses_the_lock(shaky: tuple[Windlass, Faults]) -> None:
+    app, faults = shaky
     async with app:
         lock = await app.lock("shaky", ttl="200ms").acquire()
         faults.fail("swap", StoreUnavailable("down"), times=1_000)
@@ -103,6 +109,29 @@ async def test_a_renewal_that_fails_past_the_ttl_loses_the_lock() -> None:
         faults.clear()
         with pytest.raises(LockLost):
             await lock.release()
+
+
+async def test_lost_replies_change_nothing(shaky: tuple[Windlass, Faults]) -> None:
+    app, faults = shaky
+    async with app:
+        faults.lose_reply("swap")
+        lock = await app.lock("shaky", ttl="300ms").acquire()
+        token = lock.token
+        faults.lose_reply("swap", times=2)  # of renewals
+        await eventually(lambda: faults.calls["swap"] >= 6)
+        assert not lock.lost
+        assert lock.token == token
+        faults.lose_reply("swap")
+        await lock.release()
+        async with app.lock("shaky"):
+            pass
+        faults.lose_reply("swap")
+        async with app.once("charge", wait=False) as block:
+            assert not block.done
+            block.result = 7
+            faults.lose_reply("swap")
+        async with app.once("charge", wait=False) as block:
+            assert block.result == 7
 
 
 async def test_a_cancelled_waiter_leaves_nothing_behind(app: Windlass) -> None:
