@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from windlass.core.terms import is_strict, queue_gate, task_gate
+from windlass.core.terms import breaker_gate, is_strict, queue_gate, task_gate
 from windlass.store.base import MAX_BATCH
 from windlass.store.sqlite.book import OPEN as IS_OPEN
 from windlass.store.sqlite.codes import FIRST_TERMINAL, LANE, READY
@@ -26,7 +26,10 @@ LOOK = """
 SELECT json_group_array(json_array(e.key, coalesce(l.state, -1), coalesce(l.turn, 0), l.gate, coalesce(l.units, 1),
     coalesce(l.opens, 0), coalesce(l.holder, 0), coalesce(l.expected, 1), coalesce(l.stood, 0), coalesce(l.stood_at, 0),
     coalesce(l.head, 0), coalesce(h.n, 0), coalesce(h.number, 0), coalesce(h.terms ->> 3, 0), coalesce(b.state, -1),
-    coalesce(b.hold, 0), coalesce(h.task, ''), coalesce(h.terms ->> 4, 0)))
+    coalesce(b.hold, 0), coalesce(h.task, ''), coalesce(h.terms ->> 4, 0), coalesce(h.terms ->> 7, ''),
+    coalesce(iif(b.hold = 3, b.n, h.n), 0),
+    coalesce(iif(b.hold = 3, b.crashes > 0 AND b.crashes = b.max_crashes - 1,
+                             h.crashes > 0 AND h.crashes = h.max_crashes - 1), 0)))
 FROM jsonb_each(?) AS e LEFT JOIN lanes AS l ON l.queue = e.value ->> 0 AND l.name = e.value ->> 1
 LEFT JOIN jobs AS h ON h.n = (
     SELECT n FROM jobs WHERE state = 2 AND hold = 3 AND queue = e.value ->> 0
@@ -34,6 +37,7 @@ LEFT JOIN jobs AS h ON h.n = (
 )
 LEFT JOIN jobs AS b ON b.n = l.holder AND b.queue = l.queue
 """
+SET_SOLO = "UPDATE jobs SET hold = 2 WHERE n IN (SELECT value FROM json_each(?))"
 JOBS = (
     "SELECT count(*) FROM (SELECT 1 FROM jobs WHERE state = 2 AND hold = 3 AND queue = ? "
     "AND coalesce(lane, 't' || task) = ? LIMIT ?)"
@@ -71,6 +75,11 @@ class Look(msgspec.Struct, array_like=True):
     holder_hold: int
     task: str
     key_limit: int
+    breaker: str
+    first: int
+    """The job whose turn it is: the head, or the holder if that is back."""
+    alone: int
+    """That job must run alone."""
 
 
 _looks = msgspec.json.Decoder(list[Look]).decode
@@ -88,15 +97,23 @@ def refresh(tx: Tx) -> Counter[str]:
         return may_give
     names = list(tx.touched)
     touches, tx.touched = list(tx.touched.values()), {}
-    rows = []
+    rows, alone = [], []
     room: dict[str, int] = {}
     for look in _looks(tx.value(LOOK, (encode(names).decode(),))):
         queue, name = names[look.i]
         row = _decide(tx, look, touches[look.i], name)
         if row is not None:
             rows.append([queue, name, *row])
-            if row[0] == OPEN and look.head:
+            if row[0] == OPEN and look.alone and touches[look.i].free:
+                # It waited here for its gates only, and has no turn.
+                alone.append(look.first)
+                may_give[queue] += 1
+                if is_strict(name):
+                    rows[-1][2], rows[-1][7] = HELD, look.first
+            elif row[0] == OPEN and look.head:
                 may_give[queue] += _may_give(tx, look, touches[look.i], names[look.i], room)
+    if alone:
+        tx.run(SET_SOLO, (ids_json(alone),))
     if rows:
         tx.run("INSERT INTO relane VALUES (?)", (encode(rows).decode(),))
         tx.lanes = True
@@ -117,10 +134,10 @@ def _may_give(tx: Tx, look: Look, touch: Touch, name: tuple[str, str], room: dic
         queue_says = tx.book.limits(queue_gate(name[0])).key_limit if tx.gates else None
         limit = (look.key_limit if queue_says is None else queue_says) if name[1][0] == "k" else 0
         count = min(count, limit or count)
-    gate = task_gate(look.task)
-    if tx.gates and gate in tx.book.gates and count:
-        count = min(count, room.setdefault(gate, max(1, tx.book.room(gate))))
-        room[gate] -= count
+    for gate in (task_gate(look.task), breaker_gate(look.breaker)) if tx.gates else ():
+        if gate in tx.book.gates:
+            count = min(count, room.setdefault(gate, max(1, tx.book.room(gate))))
+            room[gate] -= count
     return count
 
 

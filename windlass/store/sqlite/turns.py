@@ -20,7 +20,7 @@ from windlass.store.sqlite.asides import Group
 from windlass.store.sqlite.book import NOT_BY_TIME, OPEN, opening, rate_of
 from windlass.store.sqlite.candidates import CANDIDATE, Candidate
 from windlass.store.sqlite.codes import MIDDLE
-from windlass.store.sqlite.lanes import HELD, WAITS, is_limited, put_into, refresh
+from windlass.store.sqlite.lanes import HELD, SET_SOLO, WAITS, is_limited, put_into, refresh
 from windlass.store.sqlite.lanes import OPEN as IS_OPEN
 from windlass.store.sqlite.tx import encode, ids_json
 
@@ -46,7 +46,6 @@ FIRST = "SELECT task FROM jobs WHERE state = 2 AND queue = ? AND hold = 0 ORDER 
 PLAIN = "SELECT n, task FROM jobs WHERE state = 2 AND queue = ? AND hold = 0 ORDER BY place LIMIT ?"
 SAVE_KEYS = "INSERT OR REPLACE INTO keys SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?)"
 SAVE_TURN = "INSERT INTO turns VALUES (?, ?) ON CONFLICT (queue) DO UPDATE SET turn = excluded.turn"
-SET_SOLO = "UPDATE jobs SET hold = 2 WHERE n IN (SELECT value FROM json_each(?))"
 
 _terms = msgspec.json.Decoder(Terms).decode
 
@@ -182,15 +181,17 @@ class Turns:
 
     def take(self, most: int) -> None:
         """Grant up to so many jobs, each from the lane whose turn it is."""
-        going = True
+        going, wide = True, most
         while going and most > 0 and not self.claiming.more and not self.claiming.alone:
             before = len(self.claiming.granted)
             if self.gating.is_shut(self.queue) or (self.limited and self.claiming.now == 0):
                 return
             self._sort_out()
-            self._read(most)
+            self._read(most, wide)
             going = self._round(most)
-            most -= len(self.claiming.granted) - before
+            granted = len(self.claiming.granted) - before
+            most -= granted
+            wide = most if granted else min(2 * wide, MAX_BATCH)  # many lanes come to wait: read more of them at once
             self._write()
 
     # -- reading
@@ -203,9 +204,10 @@ class Turns:
             put_into(self.tx, [(n, self.queue, f"t{task}") for n, task in rows if task in gated])
             self.claiming.opened += refresh(self.tx)
 
-    def _read(self, most: int) -> None:
-        lanes = _lanes(self.tx.value(LANES, (self.queue, most))) if self.claiming.now != 0 else []
-        self._edge = (lanes[-1].band, lanes[-1].turn) if len(lanes) == most else None
+    def _read(self, most: int, wide: int) -> None:
+        """The lanes that come first, at most ``wide`` of them, with what they need to give ``most`` jobs."""
+        lanes = _lanes(self.tx.value(LANES, (self.queue, wide))) if self.claiming.now != 0 else []
+        self._edge = (lanes[-1].band, lanes[-1].turn) if len(lanes) == wide else None
         depth = 1 if self._edge else -(-most // (len(lanes) + 1)) + 1
         heads = self._heads(lanes, depth) if lanes else {}
         for lane in lanes:
@@ -238,34 +240,35 @@ class Turns:
 
     def _round(self, most: int) -> bool:
         """Grant from what was read. True: there may be more to read."""
-        heap, most = self._heap, len(self.claiming.granted) + most
-        again = False
-        while heap and len(self.claiming.granted) < most:
-            band, turn, i, lane = heap[0]
-            if (self._edge is not None and (band, turn) > self._edge) or self.claiming.alone:
+        heap, enough = self._heap, len(self.claiming.granted) + most
+        unread = self._edge is not None
+        while heap and len(self.claiming.granted) < enough:
+            lane = self._next()
+            if lane is None:
                 return True
-            if self._back and lane.name:
-                return True  # what goes back into a lane may be its head
             if not lane.jobs:
                 heappop(heap)
-                if lane.name:
-                    self._keep(lane)
-                again = again or not lane.whole
-                if not lane.whole:
-                    return True
-                continue
-            job = lane.jobs[0]
-            if lane.band_of(job) != band:
-                heapreplace(heap, (lane.band_of(job), turn, i, lane))
-                continue
-            if not self._look(lane, job):
-                return again or bool(self._back or self._unfit)
-            if self.claiming.now == 0:
+                unread = unread or not lane.whole
+                self._keep(lane)
+            elif not self._look(lane, lane.jobs[0]):
+                return False
+            elif self.claiming.now == 0:
                 if self.limited:
                     return False
                 self._only_plain()
-                again = again or any(not entry[3].whole for entry in heap)
-        return again or bool(self._back or self._unfit)
+        return unread or bool(self._back or self._unfit)
+
+    def _next(self) -> Lane | None:
+        """The lane whose turn it is; None if what is to come has to be read first."""
+        while True:
+            band, turn, i, lane = self._heap[0]
+            beyond = self._edge is not None and (band, turn) > self._edge
+            # What goes back into a lane may be its head.
+            if beyond or self.claiming.alone or (self._back and lane.name) or not (lane.jobs or lane.whole):
+                return None
+            if not lane.jobs or lane.band_of(lane.jobs[0]) == band:
+                return lane
+            heapreplace(self._heap, (lane.band_of(lane.jobs[0]), turn, i, lane))
 
     def _only_plain(self) -> None:
         """No more from lanes: more could not start at once."""
@@ -313,8 +316,6 @@ class Turns:
 
     def _pass(self, lane: Lane, holder: int) -> None:
         """The head went without being granted; a strict lane may be its own all the same."""
-        if not lane.name:
-            return
         if not is_strict(lane.name):
             self._keep(lane)
             return
@@ -333,15 +334,15 @@ class Turns:
         if is_strict(lane.name):
             self._rows[lane.name] = self._row(lane, HELD, None, 1, 0, job.n)
             return
-        if lane.name:
-            self._keep(lane)
-        else:
+        self._keep(lane)
+        if not lane.name:
             self._plain_turn = lane.turn
         band = lane.band_of(lane.jobs[0]) if lane.jobs else lane.band_of(job)
         heappush(self._heap, (band, lane.turn, -1, lane))
 
     def _keep(self, lane: Lane) -> None:
-        self._rows[lane.name] = self._row(lane, IS_OPEN, None, 1, 0, lane.holder)
+        if lane.name:
+            self._rows[lane.name] = self._row(lane, IS_OPEN, None, 1, 0, lane.holder)
 
     def _row(self, lane: Lane, state: int, gate: str | None, units: int, opens: int, holder: int) -> list[Any]:
         return [self.queue, lane.name, state, lane.turn, gate, units, opens, holder, lane.expected, 0, 0, 0]
