@@ -229,7 +229,11 @@ class Schedules:
 
     async def pause(self, name: str, reason: str = PAUSED) -> ScheduleInfo:
         """It does not run until it is resumed. What would have run meanwhile is not made up for."""
-        return await self._change(name, lambda row, now: (row.next_slot, row.paused or reason or PAUSED))
+
+        def paused(row: Schedule, now: int) -> tuple[int, str]:
+            return row.next_slot, (reason or PAUSED) if row.paused in ("", GONE) else row.paused
+
+        return await self._change(name, paused)
 
     async def resume(self, name: str) -> ScheduleInfo:
         """It runs again, from its next slot on."""

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.servers.redis import RedisServer, fresh_prefix
 from tests.worker.helpers import SHORT, Fleet, Ledger, eventually, within
 from windlass import ConfigError, StoreUnavailable, UnknownSchedule, Windlass, cron, current, every, once_at
 from windlass.core.job import Job, Meta
@@ -359,7 +360,16 @@ async def test_above_and_below_the_task(app: Windlass) -> None:
         assert sorted(info.name for info in await app.schedules.list()) == ["above", "another", "two"]
 
 
-async def test_a_quick_schedule_runs_at_its_pace_on_several_workers(app: Windlass) -> None:
+async def test_a_quick_schedule_runs_once_per_slot_on_several_workers(app: Windlass) -> None:
+    await run_on_several_workers(app)
+
+
+async def test_the_same_on_redis(redis7: RedisServer) -> None:
+    async with Windlass(fresh_prefix(), redis7.url, **SHORT) as app:
+        await run_on_several_workers(app)
+
+
+async def run_on_several_workers(app: Windlass) -> None:
     slots: list[str] = []
 
     @app.schedule(every("50ms"), name="quick")

@@ -90,6 +90,8 @@ class Scheduler:
                 return
             done = await self._store.put_schedules(puts)
             names = [put.name for put, row in zip(puts, done, strict=True) if row is None]
+            if not names:
+                return
         log.warning("schedules %s are being changed by others all the time", ", ".join(names))
 
     def _declared(self, name: str, row: Schedule | None, now: int) -> PutSchedule | None:
