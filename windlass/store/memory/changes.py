@@ -88,7 +88,8 @@ def move(hub: Hub, row: Row, change: Change, now: int) -> None:
 
 def reprioritise(hub: Hub, row: Row, change: Change, now: int) -> None:
     row.priority = change.priority
-    if row.state is State.READY:
+    in_strict_lane = row.lane is not None and row.lane.strict  # where priority does not count
+    if row.state is State.READY and not in_strict_lane:
         hub.make_ready(row)
 
 
