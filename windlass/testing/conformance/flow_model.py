@@ -253,7 +253,9 @@ class FlowWorld:
     def check_place(self, card: Card, sight: Sight) -> None:
         lane = self.in_lane(card.queue, card.lane) if card.lane else []
         if not is_strict(card.lane):
-            passed = [one.id for one in lane[: lane.index(card)] if one.task in self.common] if lane else []
+            # What somebody does not declare may have been set aside, and has no lane then.
+            before = lane[: lane.index(card)] if lane and card.task in self.common else []
+            passed = [one.id for one in before if one.task in self.common]
             assert not passed, f"{card.id} was granted before {passed}, which stand before it in {card.lane}"
             return
         strict = self.strict(card)
