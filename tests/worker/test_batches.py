@@ -12,7 +12,7 @@ import pytest
 from tests.worker.helpers import Fleet, Ledger, eventually, soon, within
 from windlass import JobCancelled, JobFailed, Reject, Retry, Snooze, State, Windlass, chain, current, once
 from windlass.errors import ConfigError, PayloadError
-from windlass.store.base import Action, Change
+from windlass.store.base import Action, Change, Declared, Presence, Want
 
 Calls = list[list[Any]]
 
@@ -311,6 +311,27 @@ async def test_a_member_lost_while_it_gathers_is_not_called(app: Windlass) -> No
         assert await within(stays) == 1
         assert calls == [[1]]
         assert await within(goes) == 2
+
+
+async def test_a_batch_gathers_no_longer_when_a_job_must_run_alone(app: Windlass) -> None:
+    @app.task(batch=10, batch_wait="1h")
+    async def index(docs: list[int]) -> list[int]:
+        return docs
+
+    @app.task(name="fragile", max_crashes=2, queue="fragile")
+    async def fragile() -> str:
+        return "alone"
+
+    async with app:
+        store, alone = (await app.client()).store, await fragile.enqueue()
+        await store.beat(Presence(id="dies", queues=["fragile"], declares={"fragile": Declared()}), 0, [])
+        assert (await store.exchange("dies", 1, [], Want([("fragile", 1)], 1))).claims
+        async with app.worker(concurrency=5) as worker:
+            gathers = await index.enqueue(1)
+            await eventually(lambda: worker.executor.gathering == 1)
+            await store.leave("dies", crashed=True)
+            assert await within(alone) == "alone"
+            assert await within(gathers) == 1
 
 
 async def test_what_a_batch_cannot_do_is_said(app: Windlass) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -164,7 +165,8 @@ async def _run_async(run: Run) -> Outcome:
     run.handle = loop.create_task(SoftTask(body, run))
     with here.user_code(lambda: _soften_soon(loop, run)):
         await run.handle
-    await run.app.close()  # the connection of this loop, if the task used one: the loop ends with the job
+    with suppress(Exception):  # what became of the job is known, whatever becomes of the connection
+        await run.app.close()  # if the task used one: the loop ends with the job
     return outcomes[0]
 
 

@@ -121,6 +121,8 @@ class Pump:
         self.acked = self.seq
         self.hungry = self.hungry or (room > 0 and len(reply.claims) >= room)
         self.drain = reply.drain
+        if reply.drain:
+            self._executor.start_gathered()  # a job waits for this worker to be empty
 
     async def _exchange(self, moves: list[Transition], want: Want) -> ExchangeReply | None:
         """The reply, however often it takes; None once this worker is gone from the store."""

@@ -136,8 +136,8 @@ class Worker:
     async def _be_born(self) -> None:
         """Take a new id: for every process start, and again if the store gave us up."""
         id = f"{socket.gethostname()}-{os.getpid()}-{new_id()}"
-        await self._store.listen(id, self._on_mail)
         await declare_limits(self._store, self.app)  # before the first beat: no job starts under yesterday's limits
+        await self._store.listen(id, self._on_mail)
         self.id = self._notes.worker = id
         self._tell({"worker": self.id})
 
