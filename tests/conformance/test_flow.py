@@ -117,6 +117,7 @@ class Life:
         self.world = FlowWorld(START, frozenset({"t"}))
         self.hands: dict[int, Hand] = {}
         self.idle: dict[int, int] = {}
+        self.heard = NEVER
         self.born = self.added = 0
         self.numbers = {"s": 0, "z": 0}
 
@@ -254,6 +255,8 @@ class Life:
             self.idle[which % len(SIGHTS)] = self.world.now + reply.next_due if reply.next_due >= 0 else NEVER
         else:
             self.idle.pop(which % len(SIGHTS), None)
+        if total:
+            self.heard = self.world.now + reply.next_due if reply.next_due >= 0 else NEVER
 
     def settled(self, card: Card, outcome: Outcome) -> None:
         back = outcome in (RETRY_NOW, RETRY_LATER, SNOOZE, BACK)
@@ -376,7 +379,7 @@ class Life:
         """If a job may start on a worker that sleeps, somebody was woken who looks there, or will wake in time.
 
         Whoever looks and does not declare it sets it aside, and so wakes who does. Alarms are set when the next time of
-        the store comes nearer; who was too busy then hears of it by a beat.
+        the store comes nearer; where the last to ask was told of it and got all it wanted, others hear of it by a beat.
         """
         marks = {info.presence.id: info.idle for info in await self.store.workers()}
         awake = [n for n in self.idle if not marks[self.hands[n].id] or self.idle[n] <= self.world.now]
@@ -391,9 +394,9 @@ class Life:
                     continue
                 if at <= self.world.now:
                     raise AssertionError(f"{id} could start, and nobody was woken for it")
-                alarms = [self.idle[m] for m in self.idle if id in seen[m]]
+                alarms = [self.heard, *(self.idle[m] for m in self.idle if id in seen[m])]
                 late = f"{id} could start in {at - self.world.now} ms, and nobody will wake for it"
-                assert min(alarms, default=NEVER) <= at, late
+                assert min(alarms) <= at, late
 
     async def finish(self) -> None:
         """Open everything and run whatever there is: nothing may be left."""
