@@ -369,7 +369,7 @@ class SyncSchedules:
 async def read_row(store: Store, name: str) -> tuple[Schedule | None, int]:
     """A schedule's row, and what time it is for the store."""
     page = await store.schedules([name])
-    return (page.schedules[0] if page.schedules else None), page.now or int(time.time() * 1000)
+    return (page.schedules[0] if page.schedules else None), page.now
 
 
 async def read_all(store: Store) -> list[Schedule]:

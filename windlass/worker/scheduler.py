@@ -42,14 +42,15 @@ LIST_RENEWED = 6 * 3600.0
 TRIES = 10
 
 
-def host_ms() -> int:
-    return time.time_ns() // 1_000_000
+def steady_ms() -> int:
+    """A clock that nobody sets: between two readings only the time that passes counts."""
+    return time.monotonic_ns() // 1_000_000
 
 
 class Scheduler:
     """``heed`` tells it of the stamp in the store's replies; ``step`` does what is due; ``run`` goes on doing so."""
 
-    def __init__(self, app: Windlass, store: Store, clock: Callable[[], int] = host_ms) -> None:
+    def __init__(self, app: Windlass, store: Store, clock: Callable[[], int] = steady_ms) -> None:
         self._app, self._store, self._clock = app, store, clock
         self._loop = asyncio.get_running_loop()
         self._woken = asyncio.Event()
@@ -84,8 +85,7 @@ class Scheduler:
         for _ in range(TRIES):
             page = await self._store.schedules(names)
             rows = {row.name: row for row in page.schedules}
-            now = page.now or self._clock()
-            puts = [put for name in names if (put := self._declared(name, rows.get(name), now)) is not None]
+            puts = [put for name in names if (put := self._declared(name, rows.get(name), page.now)) is not None]
             if not puts:
                 return
             done = await self._store.put_schedules(puts)
@@ -207,8 +207,7 @@ class Scheduler:
         try:
             asked = self._clock()
             page = await self._store.schedules(limit=MAX_BATCH)
-            if page.now:
-                self._offset = page.now - (asked + self._clock()) // 2
+            self._offset = page.now - (asked + self._clock()) // 2
             self._stamp, rows = page.stamp, {row.name: row for row in page.schedules}
             while page.cursor:
                 page = await self._store.schedules(after=page.cursor, limit=MAX_BATCH)
