@@ -15,7 +15,7 @@ from windlass.errors import StoreError
 from windlass.store.base import MAX_BATCH, ExchangeReply, Want
 from windlass.store.sqlite.claim import Claiming, granted_before
 from windlass.store.sqlite.expiry import promote
-from windlass.store.sqlite.lanes import follow, next_opening
+from windlass.store.sqlite.lanes import follow, next_opening, wake
 from windlass.store.sqlite.settle import settle
 from windlass.store.sqlite.todos import work, work_off
 from windlass.store.sqlite.tx import Skills, Tx, decode, ids_json
@@ -116,15 +116,14 @@ def is_gated(tx: Tx) -> bool:
 
 CLAIMABLE = (
     "SELECT (SELECT count(*) FROM (SELECT 1 FROM lanes WHERE queue = ?1 AND state = 0 LIMIT ?2)) "
-    "+ (SELECT count(*) FROM (SELECT 1 FROM jobs WHERE state = 2 AND queue = ?1 AND hold = 0 LIMIT ?2))"
+    "+ (SELECT count(*) FROM (SELECT 1 FROM jobs WHERE state = 2 AND queue = ?1 AND hold < 3 LIMIT ?2))"
 )
 
 
 def _wake_for_lanes(tx: Tx, row: WorkerRow, opened: Counter[str]) -> None:
     """Others are woken for what this worker did not take of what may start now."""
-    for queue, count in opened.items():
-        left = tx.value(CLAIMABLE, (queue, count)) if count > 0 else 0
-        tx.wake(queue, min(left, count), but=row.n)
+    left = {queue: tx.value(CLAIMABLE, (queue, count)) for queue, count in opened.items() if count > 0}
+    wake(tx, Counter({queue: min(left[queue], opened[queue]) for queue in left}), but=row.n)
 
 
 def _go_on(tx: Tx, row: WorkerRow) -> None:

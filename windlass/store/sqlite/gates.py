@@ -68,8 +68,12 @@ def _tune(tx: Tx, tuning: Tuning) -> bool:
     opening = int(bool(tx.lanes))
     tx.run(PUT, (name, version, until, opening, encode(declared).decode(), encode(tuned).decode(), new_note))
     tx.gates = 1
+    rate_before = book.limits(name).rate
     book.gates[name] = Gate(name, version, until, gate.tat, 0, opening, declared, tuned)
     book.forget(name)
+    rate = book.limits(name).rate
+    if rate is not None and rate != rate_before:  # one that was raised is to be felt
+        book.put(name, tat=min(gate.tat, tx.now * 1000 + rate.burst * rate.every))
     tx.record("gate_changed", "", [[name, "", "", _what(tuning, was_paused, book.limits(name))]])
     _wake(tx, name)
     return True

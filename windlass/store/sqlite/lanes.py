@@ -6,15 +6,17 @@ Jobs are moved elsewhere; here is only what that means for their lanes, and who 
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from windlass.core.terms import breaker_gate, is_strict, queue_gate, task_gate
 from windlass.store.base import MAX_BATCH
+from windlass.store.sqlite.asides import groups
 from windlass.store.sqlite.book import OPEN as IS_OPEN
 from windlass.store.sqlite.codes import FIRST_TERMINAL, LANE, READY
-from windlass.store.sqlite.tx import Touch, Tx, encode, ids_json
+from windlass.store.sqlite.tx import Skills, Touch, Tx, encode, ids_json
 from windlass.store.sqlite.uniques import succeed
 
 OPEN, WAITS, HELD, GAP, EMPTY = range(5)
@@ -110,6 +112,8 @@ def refresh(tx: Tx) -> Counter[str]:
                 may_give[queue] += 1
                 if is_strict(name):
                     rows[-1][2], rows[-1][7] = HELD, look.first
+            elif row[0] == GAP and look.stood != look.head:
+                may_give[queue] += 1  # somebody must set an alarm
             elif row[0] == OPEN and look.head:
                 may_give[queue] += _may_give(tx, look, touches[look.i], names[look.i], room)
     if alone:
@@ -196,8 +200,15 @@ def follow(tx: Tx, openings: bool = True) -> Counter[str]:
 def settle_down(tx: Tx) -> None:
     """The same for calls that claim nothing: workers are woken for it."""
     if tx.over or tx.left or tx.touched or tx.gates or tx.lanes:
-        for queue, count in follow(tx).items():
-            tx.wake(queue, count)
+        wake(tx, follow(tx))
+
+
+def wake(tx: Tx, may_start: Counter[str], but: int = 0) -> None:
+    """Idle workers, as many of each queue as may start something; and those that declare what was set aside."""
+    for queue, count in may_start.items():
+        for group in groups(tx, queue) if tx.gates and tx.idle and count > 0 else ():
+            tx.wake(queue, 1, partial(Skills.takes, queue=queue, task=group.task, version=group.version), but=but)
+        tx.wake(queue, count, but=but)
 
 
 def _open_gates(tx: Tx) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from windlass.errors import StoreError
-from windlass.store.base import MAX_BATCH, Fire, Fired, PutSchedule, Schedule, SchedulePage
+from windlass.store.base import MAX_BATCH, Answer, Fire, Fired, PutSchedule, Schedule, SchedulePage
 from windlass.store.sqlite.intake import insert
 from windlass.store.sqlite.tx import Tx, ids_json
 
@@ -74,30 +76,31 @@ def fire(tx: Tx, fires: Sequence[Fire]) -> list[Fired]:
         row = rows.get(one.name)
         due.append(row is not None and (row.version, row.next_slot) == (one.version, one.slot) and not row.paused)
         if row is not None and due[-1]:
-            row.next_slot = one.next_slot  # the same slot again in this call is not due any more
+            row.next_slot = one.next_slot  # from here on that slot is the one that may follow
     jobs = [job for one, is_due in zip(fires, due, strict=True) if is_due for job in one.jobs]
     answers = iter(insert(tx, jobs, pressed=False))
     fired = []
     for one, is_due in zip(fires, due, strict=True):
         row = rows.get(one.name)
         if row is None or not is_due:
-            fired.append(Fired(done=False, row=row))
+            fired.append(Fired(done=False, row=row and msgspec.structs.replace(row)))
             continue
-        done = Fired(done=True, row=row, answers=[next(answers) for _ in one.jobs])
-        _write(tx, one, row, done)
+        done = Fired(done=True, answers=[next(answers) for _ in one.jobs])
+        _write(tx, one, row, done.answers)
+        done.row = msgspec.structs.replace(row)
         fired.append(done)
     if any(due):
         tx.schedules += 1
     return fired
 
 
-def _write(tx: Tx, one: Fire, row: Schedule, done: Fired) -> None:
+def _write(tx: Tx, one: Fire, row: Schedule, answers: Sequence[Answer]) -> None:
     row.fired += len(one.jobs)
-    row.last_slot, row.last_at = one.slot, tx.now
+    row.next_slot, row.last_slot, row.last_at = one.next_slot, one.slot, tx.now
     task = queue = ""
     if one.jobs:
         first = one.jobs[0]
-        row.last_job, task, queue = done.answers[0].holder or first.id, first.task, first.queue
+        row.last_job, task, queue = answers[0].holder or first.id, first.task, first.queue
     tx.run(FIRED, (row.next_slot, row.fired, row.last_slot, row.last_at, row.last_job, row.name))
     data = {"slot": one.slot, "jobs": [job.id for job in one.jobs]}
     tx.record("schedule_fired", "", [[one.name, task, queue, data]])
