@@ -41,7 +41,7 @@ def is_(breaker: Breaker, mode: str) -> Any:
 
 
 async def test_held_while_open_and_tried_again_with_one_probe(app: Windlass) -> None:
-    stripe = app.breaker("stripe", errors=2, open_for="700ms", window="1m")
+    stripe = app.breaker("stripe", errors=2, open_for="2s", window="1m")
     works, running, most = False, 0, 0
 
     @app.task(breaker="stripe", retries=20, backoff=0.01)
@@ -237,7 +237,7 @@ def call_here(breaker: Breaker, error: Exception | None = None) -> str:
 
 
 async def test_around_any_code(app: Windlass) -> None:
-    api = app.breaker("api", errors=2, open_for="300ms")
+    api = app.breaker("api", errors=2, open_for="2s")
     async with app:
         assert await call(api) == "called"
         with pytest.raises(Down):
@@ -293,7 +293,7 @@ async def test_an_operators_word(app: Windlass) -> None:
                 await call(api, Down())
         await api.flush()
         assert await mode_of(api) is Mode.CLOSED
-        info = await api.open(for_="200ms")
+        info = await api.open(for_="1s")
         assert info.until is not None
         assert info.forced
         await eventually(is_(api, "half_open"))

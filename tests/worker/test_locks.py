@@ -57,8 +57,8 @@ async def test_waiting_ends(app: Windlass) -> None:
 
 
 async def test_it_is_renewed_for_as_long_as_it_is_held(app: Windlass) -> None:
-    async with app, app.lock("long", ttl="300ms") as lock:
-        end = time.monotonic() + 1.0
+    async with app, app.lock("long", ttl="1s") as lock:
+        end = time.monotonic() + 2.0
         while time.monotonic() < end:
             with pytest.raises(Busy):
                 await app.lock("long").acquire()
@@ -115,7 +115,7 @@ async def test_lost_replies_change_nothing(shaky: tuple[Windlass, Faults]) -> No
     app, faults = shaky
     async with app:
         faults.lose_reply("swap")
-        lock = await app.lock("shaky", ttl="300ms").acquire()
+        lock = await app.lock("shaky", ttl="1s").acquire()
         token = lock.token
         faults.lose_reply("swap", times=2)  # of renewals
         await eventually(lambda: faults.calls["swap"] >= 6)
@@ -212,7 +212,7 @@ HOLDER = """
 import sys, time
 from windlass import Windlass
 app = Windlass("e2e", sys.argv[1])
-with app.lock("deadly", ttl="1s") as lock:
+with app.lock("deadly", ttl="2s") as lock:
     print(lock.token, flush=True)
     time.sleep(60)
 """
@@ -224,7 +224,7 @@ def test_the_lock_of_a_killed_process_is_free_after_its_ttl(tmp_path: Path) -> N
     with subprocess.Popen([sys.executable, "-c", HOLDER, url], cwd=ROOT, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None
         token = int(holder.stdout.readline())
-        with pytest.raises(Busy), app.lock("deadly", wait="1.5s"):  # longer than its ttl: it is renewed
+        with pytest.raises(Busy), app.lock("deadly", wait="3s"):  # longer than its ttl: it is renewed
             pass
         holder.kill()
         with app.lock("deadly", wait="20s") as lock:

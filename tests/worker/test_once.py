@@ -221,7 +221,7 @@ def test_children_and_a_killed_worker(fleet: Fleet, ledger: Ledger) -> None:
 HOLDER = """
 import sys, time
 import windlass.once
-sys.modules["windlass.once"].MARK_TTL = 1_000
+sys.modules["windlass.once"].MARK_TTL = 2_000
 from windlass import Windlass
 app = Windlass("e2e", sys.argv[1])
 with app.once("deadly"):
@@ -236,7 +236,7 @@ def test_the_mark_of_a_killed_process_goes_with_its_ttl(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", HOLDER, url], cwd=ROOT, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "in\n"
-        with pytest.raises(Busy), app.once("deadly", wait="1.5s"):  # longer than its ttl: it is renewed
+        with pytest.raises(Busy), app.once("deadly", wait="3s"):  # longer than its ttl: it is renewed
             pass
         holder.kill()
         with app.once("deadly", wait="20s") as block:
