@@ -333,6 +333,20 @@ async def test_what_is_no_longer_in_the_code_of_any_live_worker_is_paused_until_
             assert await pauses() == {"kept": "", "dropped": ""}
 
 
+async def test_nothing_is_paused_while_what_a_live_worker_declares_is_not_known() -> None:
+    old = Windlass("released", "memory://", **SHORT)
+    old.schedule(every("1 hour"), name="a")(old.task(name="t")(lambda: None))
+    new = Windlass("released", old.url, **SHORT)
+    new.task(name="t")(lambda: None)
+    async with old, new, old.worker() as worker:
+        store = (await old.client()).store
+        await store.swap(f"windlass:schedules:{worker._scheduler.digest}", -1, None, 0)
+        async with new.worker() as other:
+            await eventually(lambda: other._scheduler._rows)
+            await other._scheduler._tend()
+            assert not await is_paused(new, "a")
+
+
 async def is_paused(app: Windlass, name: str) -> bool:
     info = await app.schedules.get(name)
     return info is not None and bool(info.paused)
