@@ -256,7 +256,10 @@ class Life:
         else:
             self.idle.pop(which % len(SIGHTS), None)
         if total:
-            self.heard = self.world.now + reply.next_due if reply.next_due >= 0 else NEVER
+            self.hears(reply.next_due)
+
+    def hears(self, next_due: int) -> None:
+        self.heard = self.world.now + next_due if next_due >= 0 else NEVER
 
     def settled(self, card: Card, outcome: Outcome) -> None:
         back = outcome in (RETRY_NOW, RETRY_LATER, SNOOZE, BACK)
@@ -296,7 +299,7 @@ class Life:
         """A worker beats and has lost what it held."""
         hand = await self.hand(step.which)
         lost, hand.held = list(hand.held), {}
-        await hand.beat()
+        self.hears((await hand.beat()).next_due)
         self.back(lost)
 
     async def do_leave(self, step: Step, crashed: bool = False) -> None:
