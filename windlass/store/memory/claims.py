@@ -285,8 +285,9 @@ def wake_others(hub: Hub, worker: WorkerRow, now: int) -> None:
     worker.idle = False
     for queue in list(hub.fresh):
         order = hub.orders.get(queue)
-        heads = hub.head(hub.ready[queue], NOT_HELD) or hub.head(hub.solo[queue], SOLO)
-        if heads is None and (order is None or order.next() is None):
+        heads = [hub.head(hub.ready[queue], NOT_HELD), hub.head(hub.solo[queue], SOLO)]
+        heads += [hub.head(heap, ASIDE) for heap in hub.aside[queue].values()]
+        if not any(heads) and (order is None or order.next() is None):
             del hub.fresh[queue]
     hub.wake_fresh(now)
 

@@ -10,6 +10,7 @@ import heapq
 import threading
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable
+from functools import partial
 
 from windlass.core import lifecycle
 from windlass.core.graph import WORK, because
@@ -203,6 +204,14 @@ class Hub(Telling):
                 self.schedule(gate, opens)
             if opens == OPEN:
                 self.wake(queue, count)
+            if opens == OPEN and gate is not None:
+                self.wake_for_asides(queue)
+
+    def wake_for_asides(self, queue: str) -> None:
+        """A queue's gate has opened: what was set aside there is not for anybody."""
+        for (task, version), heap in self.aside[queue].items():
+            if self.head(heap, ASIDE) is not None:
+                self.wake(queue, 1, partial(WorkerRow.takes, queue=queue, task=task, version=version))
 
     def wake_for_due(self, before: int, now: int) -> None:
         """One idle worker sleeps until the next due time: when that came nearer, someone must set the alarm anew."""

@@ -217,6 +217,7 @@ def look(hub: Hub, lane: Lane) -> bool:
         return True
     by, lane.opened_by = lane.opened_by, None
     if head is None:
+        lane.stands, lane.opens = None, 0
         forget(hub, lane)
     pass_on(hub, lane, by)
     return False

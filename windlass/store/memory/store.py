@@ -166,7 +166,7 @@ class MemoryStore:
             )  # fmt: skip
 
     async def beat(self, presence: Presence, acked_seq: int, held: Sequence[str]) -> BeatReply:
-        with self._step() as (hub, now):
+        with self._waking() as (hub, now):
             row = hub.workers.get(presence.id)
             if row is None and acked_seq:
                 return BeatReply(gone=True, lost=list(held))  # buried, with the number of its last exchange
