@@ -71,6 +71,18 @@ class OrderedRules:
         reply = await worker.exchange([move(worker.held["y0"], DONE)], want=5)
         assert [claim.id for claim in reply.claims] == ["y1"]
 
+    @pytest.mark.parametrize("slots", [1, 2, 4])
+    async def test_a_lane_that_gave_a_job_has_its_next_turn_behind_the_others(self, bench: Bench, slots: int) -> None:
+        """Also one that is free again at once: no lane starves while another runs all it has."""
+        for n in range(3):
+            for name in "wxyz":
+                await bench.add(f"{name}{n}", **ordered(name))
+        worker, ran = await bench.worker(), []
+        for _ in range(12 // slots):
+            done = [move(claim, DONE) for claim in worker.held.values()]
+            ran += [claim.id for claim in (await worker.exchange(done, want=slots)).claims]
+        assert ran == [f"{name}{n}" for n in range(3) for name in "wxyz"]
+
     async def test_priorities_do_not_count_within_it(self, bench: Bench) -> None:
         for id, priority in (("a", 1), ("b", 9), ("c", 5)):
             await bench.add(id, priority=priority, **ordered())
