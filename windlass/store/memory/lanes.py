@@ -401,10 +401,12 @@ def waits_at(lane: Lane, gate: Gate) -> bool:
 
 def open_due(hub: Hub, now: int, limit: int) -> None:
     """What time opens: gates, and lanes that waited long enough for a number."""
-    while (what := next_opening(hub)) is not None and what.opens <= now and limit > 0:
+    due: list[Gate | Lane] = []
+    while (what := next_opening(hub)) is not None and what.opens <= now and len(due) < limit:
         heapq.heappop(hub.openings)
-        limit -= 1
         what.opens = 0
+        due.append(what)
+    for what in due:  # what one leaves for the next step is due at once, and not in this one
         if isinstance(what, Lane):
             look(hub, what)
         else:
