@@ -434,6 +434,7 @@ class ClosureRules:
         await bench.add("a")
         worker = await bench.worker()
         assert (await worker.exchange(want=1)).next_due == -1
+        assert (await bench.gate("task:t")).opens_in == 1_000
         bench.clock.advance(1_000)
         assert await worker.ids() == []
 
