@@ -31,8 +31,8 @@ SAVE = (
     "WHERE name = e.value ->> 0"
 )
 WAITED_AT = (
-    "SELECT g.name, (SELECT units FROM lanes WHERE state = 1 AND gate = g.name ORDER BY turn LIMIT 1) AS units "
-    "FROM gates AS g WHERE units IS NOT NULL"
+    "SELECT name, (SELECT units FROM lanes WHERE state = 1 AND gate = gates.name ORDER BY turn LIMIT 1) AS first "
+    "FROM gates WHERE first IS NOT NULL"
 )
 
 OPEN, NOT_BY_TIME = -1, 0

@@ -32,10 +32,10 @@ class Candidate(msgspec.Struct, array_like=True):
     enqueued_at: int
     error: str | None
     node: int
-    hold: int
-    number: int
-    lane: str | None
-    terms: str | None
+    hold: int = 0
+    number: int = 0
+    lane: str | None = None
+    terms: str | None = None
 
     def claim(self, epoch: int, seq: int) -> Claim:
         return Claim(
@@ -46,14 +46,21 @@ class Candidate(msgspec.Struct, array_like=True):
 
 COLUMNS = (
     "n, place, expires_at, expire_to, max_crashes, id, task, version, queue, priority, payload, meta, run, "
-    "epoch, seq, attempt, crashes, snoozes, enqueued_at, error, node, hold, number, lane, terms"
+    "epoch, seq, attempt, crashes, snoozes, enqueued_at, error, node"
 )
-CANDIDATE = f"json_array({', '.join('{0}' + name for name in COLUMNS.split(', '))})"
+MORE = "hold, number, lane, terms"
+"""What is of interest only where there are lanes or gates."""
+
+CANDIDATE = f"json_array({', '.join('{0}' + name for name in f'{COLUMNS}, {MORE}'.split(', '))})"
 """To be formatted with what qualifies a column's name."""
 
 ONE = CANDIDATE.format("")
 # One row for all of them: fetching row by row would hand Python's lock back and forth for each job.
 FROM_READY = (
+    f"SELECT json_group_array(json_array({COLUMNS})) FROM (SELECT * FROM jobs "
+    "WHERE state = 2 AND queue = ?1 AND hold = 0 ORDER BY place LIMIT ?2)"
+)
+FROM_PLAIN = (
     f"SELECT json_group_array({ONE}) FROM (SELECT * FROM jobs WHERE state = 2 AND queue = ?1 AND hold = 0 "
     "ORDER BY place LIMIT ?2)"
 )
@@ -62,6 +69,9 @@ FROM_ASIDE = (
     "AND task = ?3 AND version = ?4 ORDER BY place LIMIT ?2)"
 )
 FIRST_SOLO = f"SELECT {ONE} FROM jobs WHERE state = 2 AND queue = ? AND hold = 2 ORDER BY place LIMIT 1"
-GRANTED = f"SELECT json_group_array({ONE}) FROM (SELECT * FROM jobs WHERE state = 3 AND worker = ? AND seq = ?)"
+GRANTED = (
+    f"SELECT json_group_array(json_array({COLUMNS})) FROM (SELECT * FROM jobs "
+    "WHERE state = 3 AND worker = ? AND seq = ?)"
+)
 
 candidates = msgspec.json.Decoder(list[Candidate]).decode

@@ -11,7 +11,15 @@ from windlass.core import lifecycle
 from windlass.core.job import Claim
 from windlass.store.base import MAX_BATCH, Want
 from windlass.store.sqlite.asides import Group, groups
-from windlass.store.sqlite.candidates import FIRST_SOLO, FROM_ASIDE, FROM_READY, GRANTED, Candidate, candidates
+from windlass.store.sqlite.candidates import (
+    FIRST_SOLO,
+    FROM_ASIDE,
+    FROM_PLAIN,
+    FROM_READY,
+    GRANTED,
+    Candidate,
+    candidates,
+)
 from windlass.store.sqlite.codes import CANCELLED, FAILED, READY, RUNNING
 from windlass.store.sqlite.expiry import expired_row
 from windlass.store.sqlite.lanes import put_into, refresh
@@ -123,7 +131,7 @@ class Claiming:
         return self.tx.value(sql, (n, self.worker, self.tx.now)) is not None
 
     def _queue(self, queue: str, take: int, held_back: bool) -> None:
-        """Up to ``take`` jobs in ready order, merged with what others set aside and this worker declares."""
+        """Up to ``take`` jobs in ready order, with what others set aside and this worker declares."""
         if self.taken:  # the same queue may be wanted twice
             self.write()
         aside = [group for group in groups(self.tx, queue) if self.skills.takes(*group)] if held_back else []
@@ -131,7 +139,7 @@ class Claiming:
             Turns(self, queue, aside).take(take)
             return
         while take > 0:
-            found = self.read_plain(queue, take, aside)
+            found = self.read(FROM_READY, (queue, take))
             self.read_graphs(found)
             before = len(self.granted)
             unfit = [job for job in found if not self._offer(job)]
@@ -145,7 +153,7 @@ class Claiming:
 
     def read_plain(self, queue: str, most: int, aside: list[Group]) -> list[Candidate]:
         """The first jobs in ready order, and of those that were set aside and that this worker declares."""
-        found = self.read(FROM_READY, (queue, most))
+        found = self.read(FROM_PLAIN, (queue, most))
         for _, task, version in aside:
             found += self.read(FROM_ASIDE, (queue, most, task, version))
         if aside:

@@ -41,7 +41,7 @@ def insert(tx: Tx, jobs: Sequence[NewJob], pressed: bool = True) -> list[Answer]
     nodes = (
         {id: said for id, *said in decode(tx.value(KNOWN, (ids_json(job.id for job in jobs),)))} if tx.graphs else {}
     )
-    intake = Intake(tx, pressed) if tx.gates or any(job.terms is not None for job in jobs) else None
+    intake = Intake(tx, jobs, pressed) if tx.gates or any(job.terms is not None for job in jobs) else None
     rank, rows, answers = tx.ranks, [], []
     fresh: list[EventRow] = []
     again: list[EventRow] = []
@@ -69,16 +69,16 @@ def insert(tx: Tx, jobs: Sequence[NewJob], pressed: bool = True) -> list[Answer]
         return answers
     if rows:
         tx.ranks = rank
-        accept(tx, rows)
+        write(tx, "accept", rows)
     tx.record("enqueued", "", fresh)
     tx.record("duplicate", "", again)
     return answers
 
 
-def accept(tx: Tx, rows: list[list[Any]]) -> None:
-    """Write rows of new jobs, and wake workers for them."""
+def write(tx: Tx, step: str, rows: list[list[Any]]) -> None:
+    """New jobs by a step of steps.sql; workers are woken for them."""
     _wake_for_due(tx, rows)
-    tx.run("INSERT INTO accept VALUES (?, ?)", (tx.now, encode(rows).decode()))
+    tx.run(f"INSERT INTO {step} VALUES (?, ?)", (tx.now, encode(rows).decode()))
     _announce(tx, rows)
 
 
@@ -97,11 +97,17 @@ def _row(job: NewJob, payload: str, rank: int, now: int) -> list[Any]:
 class Intake:
     """New jobs that gates or their own terms may keep out."""
 
-    def __init__(self, tx: Tx, pressed: bool) -> None:
+    def __init__(self, tx: Tx, jobs: Sequence[NewJob], pressed: bool) -> None:
         self.tx, self.pressed = tx, pressed
+        keys = [job.terms.unique for job in jobs if job.terms is not None and job.terms.unique]
+        self._holds = uniques.held(tx, keys)
+        self._met: set[str] = set()
+        """Keys that something was done about since ``_holds`` was read."""
+        self._base: dict[str, int] = {}
+        self._ready: Counter[str] = Counter()
+        """Ready jobs by queue: before this call, and those it brings."""
         self._rows: list[list[Any]] = []
         self._keys: list[tuple[str, str, int]] = []
-        self._ready: Counter[str] = Counter()
         self._fresh: list[EventRow] = []
         self._duplicates: list[EventRow] = []
         self._replaced: list[EventRow] = []
@@ -111,39 +117,56 @@ class Intake:
         limits = tx.book.limits(queue_gate(job.queue)) if tx.gates else NO_LIMITS
         if limits.draining:
             return Answer(Accept.REFUSED, f"queue {job.queue!r} is {DRAINING} and takes in nothing new")
-        succeeds = False
-        if terms is not None and terms.unique:
-            hold = self._holder(terms.unique)
-            if hold is not None:
-                call = uniques.meet(tx, job, terms, hold)
-                if call.answer is not None:
-                    if call.row is not None:
-                        (self._duplicates if call.event == "duplicate" else self._replaced).append(call.row)
-                    return call.answer
-                succeeds = True
+        hold = self._holder(terms.unique) if terms is not None and terms.unique else None
+        if hold is not None and (met := self._meet(job, hold)) is not None:
+            return met
         row = _row(job, payload, tx.take_ranks(1), tx.now)
-        if row[STATE] == READY and not succeeds and self.pressed:
+        if row[STATE] == READY and hold is None and self.pressed:
             full = self._press(job, limits)
             if full is not None:
                 return full
-        self._add(job, row, succeeds)
+        self._add(job, row, succeeds=hold is not None)
         return ACCEPTED
 
     def _holder(self, key: str) -> uniques.Hold | None:
-        if any(key == taken for taken, _, _ in self._keys):
-            self._write()
+        if key not in self._met:
+            self._met.add(key)
+            return self._holds.get(key)
+        self._write()
         return uniques.held(self.tx, [key]).get(key)
+
+    def _meet(self, job: NewJob, hold: uniques.Hold) -> Answer | None:
+        """Its unique key is held: what becomes of it. None: it is accepted as the holder's successor."""
+        assert job.terms is not None
+        call = uniques.meet(self.tx, job, job.terms, hold)
+        if call.event == "duplicate":
+            self._duplicates.append(list(call.row))
+        elif call.event:
+            self._replaced.append(list(call.row))
+            self._count_anew()
+        return call.answer
+
+    def _count_anew(self) -> None:
+        self._write()
+        self._base.clear()
+        self._ready.clear()
 
     def _press(self, job: NewJob, limits: Limits) -> Answer | None:
         """A full queue: why not; or the oldest makes room."""
         tx, terms = self.tx, job.terms
         most = limits.max_ready if limits.max_ready is not None else terms.max_ready if terms is not None else 0
-        if not most or tx.counted(job.queue, READY) + self._ready[job.queue] < most:
+        if not most:
+            return None
+        if job.queue not in self._base:
+            self._count_anew()
+            self._base[job.queue] = tx.counted(job.queue, READY)
+        if self._base[job.queue] + self._ready[job.queue] < most:
             return None
         if terms is None or not terms.drop_oldest:
             return Answer(Accept.FULL, f"queue {job.queue!r} has {most} ready jobs or more")
-        self._write()
+        self._count_anew()
         drop_oldest(tx, job.queue, most)
+        self._met.update(self._holds)  # the one that went may have had one of them
         return None
 
     def _add(self, job: NewJob, row: list[Any], succeeds: bool) -> None:
@@ -166,9 +189,8 @@ class Intake:
 
     def _write(self) -> None:
         if self._rows:
-            accept(self.tx, self._rows)
+            write(self.tx, "admit", self._rows)
             self._rows = []
-            self._ready.clear()
         uniques.take(self.tx, self._keys)
         self._keys = []
 

@@ -21,11 +21,11 @@ JOB_COLUMNS = (
 )
 
 STATE, PLACE, DUE, NODE, HOLD, NUMBER, LANE_NAME, TERMS = 7, 8, 9, 16, 17, 18, 19, 20
-"""Places in a row of `accept`."""
+"""Places in a row of `admit`, the first ones of which are also those of `accept`."""
 
 
 def with_terms(tx: Tx, row: list[Any], terms: Terms | None, node: int = 0) -> str:
-    """A row of `accept` with all its columns; the lane it is in, empty for none."""
+    """A row of `accept` becomes one of `admit`; the lane it is in, empty for none."""
     task, priority = row[1], row[4]
     own = lane_of(terms, task, False)
     lane = own or (f"t{task}" if tx.gates and task in tx.book.gated else "")

@@ -15,8 +15,9 @@ from windlass.core.terms import breaker_gate, is_strict, queue_gate, task_gate
 from windlass.store.base import MAX_BATCH
 from windlass.store.sqlite.asides import groups
 from windlass.store.sqlite.book import OPEN as IS_OPEN
+from windlass.store.sqlite.book import WAITED_AT
 from windlass.store.sqlite.codes import FIRST_TERMINAL, LANE, READY
-from windlass.store.sqlite.tx import Skills, Touch, Tx, encode, ids_json
+from windlass.store.sqlite.tx import Skills, Touch, Tx, decode, encode, ids_json
 from windlass.store.sqlite.uniques import succeed
 
 OPEN, WAITS, HELD, GAP, EMPTY = range(5)
@@ -50,8 +51,9 @@ AT_KEYS = "SELECT queue, name FROM lanes WHERE state = 1 AND gate >= ?1 AND gate
 AT_GATE = "SELECT queue, name, units FROM lanes WHERE state = 1 AND gate = ? ORDER BY turn LIMIT ?"
 NEXT = "SELECT min(opens) FROM lanes WHERE opens > 0"
 ORPHANED = (
-    "SELECT queue, name FROM lanes AS l WHERE state = 2 AND NOT EXISTS "
-    "(SELECT 1 FROM jobs WHERE jobs.n = l.holder AND jobs.queue = l.queue AND jobs.state < 4) LIMIT ?"
+    "SELECT json_group_array(json_array(l.queue, l.name)) FILTER (WHERE l.state = 2 AND j.n IS NULL), max(l.n), "
+    "count(*) FROM (SELECT * FROM lanes WHERE n > ? ORDER BY n LIMIT ?) AS l "
+    "LEFT JOIN jobs AS j ON j.n = l.holder AND j.queue = l.queue AND j.state < 4"
 )
 FORGET = "DELETE FROM lanes WHERE until > 0 AND until <= ?"
 
@@ -214,23 +216,27 @@ def wake(tx: Tx, may_start: Counter[str], but: int = 0) -> None:
 def _open_gates(tx: Tx) -> None:
     """Gates at which lanes wait and that let something through: as many lanes as there are units to be had."""
     book = tx.book
+    waited_at = {name for name, _ in tx.all(WAITED_AT)}
     for name, gate in book.gates.items():
-        if name.startswith("queue:"):
-            if gate.opening:
-                _open_keys(tx, name)
-            continue
-        room = MAX_BATCH if gate.opening else book.room(name)
-        waiting = tx.all(AT_GATE, (name, room)) if room else []
-        for queue, lane, units in waiting:
-            # What weighs more than there is room for may pass all the same, as the first.
-            if not gate.opening and units > room and book.opens(name, units) != IS_OPEN:
-                break
-            room -= 0 if gate.opening else units
-            look_again(tx, queue, lane)
-            if room <= 0:
-                break
-        if gate.opening and len(waiting) < MAX_BATCH:
-            book.put(name, opening=0)
+        if gate.opening and name.startswith("queue:"):
+            _open_keys(tx, name)
+        elif gate.opening:
+            waiting = tx.all(AT_GATE, (name, MAX_BATCH)) if name in waited_at else []
+            for queue, lane, _ in waiting:
+                look_again(tx, queue, lane)
+            book.put(name, opening=int(len(waiting) == MAX_BATCH))
+        elif name in waited_at:
+            _open_gate(tx, name, book.room(name))
+
+
+def _open_gate(tx: Tx, gate: str, room: int) -> None:
+    """In the order of their turns, as far as there is room."""
+    for queue, lane, units in tx.all(AT_GATE, (gate, room)) if room else ():
+        # What weighs more than there is room for may pass all the same, as the first.
+        if room <= 0 or (units > room and tx.book.opens(gate, units) != IS_OPEN):
+            break
+        room -= units
+        look_again(tx, queue, lane)
 
 
 def _open_keys(tx: Tx, gate: str) -> None:
@@ -269,9 +275,11 @@ LEAVING = (
 
 
 def sweep(tx: Tx) -> None:
-    """Lanes whose holder's record was lost go on; what is to be remembered no longer is forgotten."""
+    """Lanes whose holder's record was lost go on, a page at a time; what need not be remembered longer is forgotten."""
     if tx.lanes:
-        for name in tx.all(ORPHANED, (MAX_BATCH,)):
+        orphaned, last, looked = tx.one(ORPHANED, (tx.memo.lane, MAX_BATCH))
+        tx.memo.lane = last if looked == MAX_BATCH else 0
+        for name in decode(orphaned):
             look_again(tx, *name)
         tx.run(FORGET, (tx.now,))
 

@@ -111,7 +111,7 @@ def open_parts(web: Web, graph: Graph, parts: Iterable[Part]) -> None:
             rows.append(_row(web, part, part.body, bool(free)))
     if rows:
         web.wake_for_due()
-        tx.run("INSERT INTO accept VALUES (?, ?)", (tx.now, encode(rows).decode()))
+        tx.run("INSERT INTO admit VALUES (?, ?)", (tx.now, encode(rows).decode()))
         _move_watches(tx, [part.n for part in parts if part.watched and part.body])
     web.forget(part.n for part in parts)
     for node in web.numbered(due_now):
@@ -120,7 +120,7 @@ def open_parts(web: Web, graph: Graph, parts: Iterable[Part]) -> None:
 
 
 def _row(web: Web, part: Part, body: Body, free: bool) -> list[Any]:
-    """A job as `accept` in steps.sql takes it."""
+    """A job as `admit` in steps.sql takes it."""
     tx, state, place, expires = web.tx, WAITING, 0, body.expires_at
     due = max(part.at, tx.now + part.delay if part.delay else 0) if free else 0
     if free:

@@ -44,6 +44,8 @@ CREATE TABLE jobs (
     finished_at INTEGER NOT NULL DEFAULT 0,
     aside_at INTEGER NOT NULL DEFAULT 0,
     number INTEGER NOT NULL DEFAULT 0,          -- its number in a resequenced lane
+    lane TEXT,                                  -- the lane its terms give it; NULL: none, or that of its task while gated
+    terms TEXT,                                 -- core.terms.Terms; NULL: it has none
     id TEXT NOT NULL,
     task TEXT NOT NULL,
     queue TEXT NOT NULL,
@@ -55,9 +57,7 @@ CREATE TABLE jobs (
     payload TEXT NOT NULL,
     meta TEXT NOT NULL,
     result TEXT,
-    error TEXT,
-    lane TEXT,                                  -- the lane its terms give it; NULL: none, or that of its task while gated
-    terms TEXT                                  -- core.terms.Terms; NULL: it has none
+    error TEXT
 );
 
 -- A job is in the id index and in at most two others: the one of its state, and its expiry where it has one.

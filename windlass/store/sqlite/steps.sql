@@ -278,11 +278,26 @@ CREATE TEMP TRIGGER exchanged_body INSTEAD OF INSERT ON exchanged BEGIN
     WHERE n = NEW.worker;
 END;
 
--- accept(now, jobs): new jobs whose ids are known to be free; those of graphs have a node.
+-- accept(now, jobs): new jobs whose ids are known to be free.
 --   jobs  [[id, task, version, queue, priority, payload, meta, state, place, due, expires, expire_to, max_crashes,
---           crash_delay, keep_done, keep_failed, node, hold, number, lane, terms], …], shorter where the tail is empty
+--           crash_delay, keep_done, keep_failed], …]
 CREATE TEMP VIEW accept (now, jobs) AS SELECT NULL, NULL;
 CREATE TEMP TRIGGER accept_body INSTEAD OF INSERT ON accept BEGIN
+    INSERT INTO jobs (
+        id, task, version, queue, priority, payload, meta, state, place, due_at, expires_at, expire_to, max_crashes,
+        crash_delay, keep_done, keep_failed, enqueued_at
+    )
+    SELECT
+        value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7,
+        value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12, value ->> 13, value ->> 14, value ->> 15,
+        NEW.now
+    FROM jsonb_each(NEW.jobs);
+END;
+
+-- admit(now, jobs): the same for jobs of graphs, jobs with terms and jobs of tasks with gates.
+--   jobs  as those of `accept`, and behind that node, hold, number, lane, terms
+CREATE TEMP VIEW admit (now, jobs) AS SELECT NULL, NULL;
+CREATE TEMP TRIGGER admit_body INSTEAD OF INSERT ON admit BEGIN
     INSERT INTO jobs (
         id, task, version, queue, priority, payload, meta, state, place, due_at, expires_at, expire_to, max_crashes,
         crash_delay, keep_done, keep_failed, node, hold, number, lane, terms, enqueued_at
@@ -290,8 +305,7 @@ CREATE TEMP TRIGGER accept_body INSTEAD OF INSERT ON accept BEGIN
     SELECT
         value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7,
         value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12, value ->> 13, value ->> 14, value ->> 15,
-        coalesce(value ->> 16, 0), coalesce(value ->> 17, 0), coalesce(value ->> 18, 0), value ->> 19, value ->> 20,
-        NEW.now
+        value ->> 16, value ->> 17, value ->> 18, value ->> 19, value ->> 20, NEW.now
     FROM jsonb_each(NEW.jobs);
 END;
 

@@ -56,6 +56,8 @@ class Memo:
         self.skills: dict[int, Skills] = {}
         self.todos = False
         """Whether graphs left something to do when somebody last looked: a call may take longer then."""
+        self.lane = 0
+        """How far sweeps have looked at lanes."""
 
     @staticmethod
     def mark(presence: Presence) -> int:

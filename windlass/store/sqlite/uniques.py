@@ -83,7 +83,7 @@ class Call(NamedTuple):
 
     answer: Answer | None
     event: str = ""
-    row: list[Any] | None = None
+    row: Sequence[Any] = ()
 
 
 def meet(tx: Tx, job: NewJob, terms: Terms, hold: Hold) -> Call:
