@@ -1,10 +1,41 @@
 -- Workers come, beat, take notes and go.
 
+-- Of a store with gates: whether this worker would be given something of a queue. Who stands at the head of the plain order and is to
+-- have a lane goes there, as a claim would do it.
+local function has_work(t, skills, queue)
+    if gates.room(t, 'queue:' .. queue) <= 0 then return false end
+    if lanes.solo_head(t, queue) then return true end
+    flow.open(t)
+    for _ = 1, 100 do
+        local lane, plain, rank = call('ZRANGE', t.p .. 'lanes:' .. queue, '0', '0', 'WITHSCORES'), nil, nil
+        local keys = my_asides(t, skills, queue)
+        keys[#keys + 1] = 'ready:' .. queue
+        for _, key in ipairs(keys) do
+            local head = call('ZRANGE', t.p .. key, '0', '0', 'WITHSCORES')
+            if head[1] and (not rank or tonumber(head[2]) < rank) then plain, rank = { head[1], key }, tonumber(head[2]) end
+        end
+        if not plain then return lane[1] ~= nil end
+        local turn = floor(rank / BAND) * BAND + tonumber(call('HGET', t.k.turns, queue) or 0)
+        if lane[1] and tonumber(lane[2]) < turn then return true end
+        local h = row(t, plain[1])
+        local terms = h and flow.terms(h)
+        local own = h and lanes.of(t, h[TASK], terms) or ''
+        if own == '' or (h[HOLD] == ASIDE and not gates.first_shut(t, queue, h[TASK], terms)) then return true end
+        rem(t, plain[2], plain[1])
+        place_ready(t, plain[1], h, true)
+        flow.open(t)
+    end
+    return true
+end
+
 local function any_ready(t, skills)
     for _, queue in ipairs(skills.queues) do
-        if gates.room(t, 'queue:' .. queue) > 0 then
-            if call('EXISTS', t.p .. 'ready:' .. queue, t.p .. 'solo:' .. queue, t.p .. 'lanes:' .. queue) > 0 then return true end
-            if #my_asides(t, skills, queue) > 0 then return true end
+        if t.gates then
+            if has_work(t, skills, queue) then return true end
+        elseif call('EXISTS', t.p .. 'ready:' .. queue, t.p .. 'solo:' .. queue, t.p .. 'lanes:' .. queue) > 0 then
+            return true
+        elseif #my_asides(t, skills, queue) > 0 then
+            return true
         end
     end
     return false
@@ -53,9 +84,12 @@ local function beat(keys, args)
     end
     graphs.work(t)
     graphs.wake(t)
+    flow.open(t)
+    flush(t)
+    local ready = any_ready(t, skills)
     commit(t)
     graphs.wake_any(t)
-    return pack({ false, lost, cancels(t, worker, call('HGET', key, 'asked')), any_ready(t, skills), (next_due(t)), next_check(t), t.schedules })
+    return pack({ false, lost, cancels(t, worker, call('HGET', key, 'asked')), ready, (next_due(t)), next_check(t), t.schedules })
 end
 
 -- leave(settings, now, worker, crashed): answers 1 while there is more to give back. A sweep goes on if the caller does not.

@@ -8,7 +8,7 @@ do
         return {
             t = t, w = w, seq = seq, total = total, now = now < 0 and total or now,
             wanted = now < 0 and total or min(total, now), granted = 0, turned_away = 0, held = {}, parts = {},
-            started = {}, emptied = {},
+            started = {}, emptied = {}, charged = 0, asides = 0,
             -- What all jobs have in common that are claimed as they came in.
             stamp = struct.pack('>I6I6', t.now, seq), claim = '\1\1\207' .. struct.pack('>I8', seq) .. '\0\0\0\207\0\0',
         }
@@ -116,7 +116,9 @@ do
             local from, task, version, came_to = read_body(raw)
             local h = t.rows[id] or (heads[i] and read_head(heads[i]))
             local lane = (t.gates or h and h[TERMS]) and from and lanes.of(t, h and h[TASK] or task, h and flow.terms(h)) or ''
-            if lane ~= '' and not (h and runs_alone(h)) then
+            local came_back = lane ~= '' and h and h[HOLD] == ASIDE and not parted and c.now > 0
+                and not gates.first_shut(t, queue, h[TASK], flow.terms(h))
+            if lane ~= '' and not came_back and not (h and runs_alone(h)) then
                 into_lane(t, id, h, queue, lane, ranks[i])
                 parted, c.turned_away = true, c.turned_away + 1
             elseif parted then
@@ -144,8 +146,12 @@ do
                     c.turned_away = c.turned_away + 1
                 elseif not takes(skills, queue, h[TASK], h[VERSION]) then
                     set_aside(t, id, h)
-                    c.turned_away = c.turned_away + 1
+                    c.turned_away, c.asides = c.turned_away + 1, c.asides + 1
                 else
+                    if came_back then  -- what was set aside comes back to all its gates
+                        gates.charge(t, queue, h[TASK], flow.terms(h))
+                        c.charged, c.now = c.charged + 1, c.now - 1
+                    end
                     grant(c, id, h, raw, from)
                 end
             end
@@ -234,8 +240,26 @@ do
         }
     end
 
+    -- Reads more of the plain order and of what was set aside by others and this worker declares, by rank.
+    local function read_merged(t, lane, size)
+        local found = {}
+        for _, key in ipairs(lane.keys) do
+            local from = lane.read[key] or 0
+            local some = call('ZRANGE', t.p .. key, format('%d', from), format('%d', from + size), 'WITHSCORES')
+            for i = 1, #some, 2 do found[#found + 1] = { some[i], tonumber(some[i + 1]), key } end
+        end
+        table.sort(found, function(a, b) return a[2] < b[2] end)
+        lane.all = #found < size + 1
+        for i = 1, min(#found, size + 1) do
+            local id, rank, key = unpack(found[i])
+            lane.ids[#lane.ids + 1], lane.ranks[#lane.ranks + 1] = id, rank
+            lane.read[key], lane.of[id] = (lane.read[key] or 0) + 1, key
+        end
+    end
+
     -- Reads more of a lane's jobs, `size` of them and one more, to know what comes behind them.
-    local function read_more(o, lane, size)
+    local function read_more(o, t, lane, size)
+        if lane.keys then return read_merged(t, lane, size) end
         local from = #lane.ids
         local found = call('ZRANGE', lane.key, format('%d', from), format('%d', from + size), 'WITHSCORES')
         lane.all = #found < 2 * (size + 1)
@@ -268,14 +292,14 @@ do
         o.page, o.at, o.from = {}, 1, o.from + #found / 2
         for i = 1, #found, 2 do
             local lane = new_lane(t, o.queue, found[i], tonumber(found[i + 1]))
-            read_more(o, lane, o.per)
+            read_more(o, t, lane, o.per)
             for k = 1, min(o.per, #lane.ids) do ids[#ids + 1] = lane.ids[k] end
             o.page[#o.page + 1], o.seen[#o.seen + 1] = lane, lane
         end
         fetch(o, t, ids)
     end
 
-    local function new_order(c, queue, take)
+    local function new_order(c, queue, take, special)
         local t = c.t
         local open = call('ZCARD', t.p .. 'lanes:' .. queue)
         local o = {
@@ -283,11 +307,13 @@ do
             back = {}, seen = {}, bodies = {}, damaged = {},
         }
         for band = 0, 9 do o.back[band] = { first = 1, last = 0 } end
-        local head = open > 0 and call('ZRANGE', t.p .. 'ready:' .. queue, '0', '0', 'WITHSCORES') or {}
-        if head[1] then
-            local turn = tonumber(call('HGET', t.k.turns, queue) or 0)
-            o.plain = new_lane(t, queue, '', floor(tonumber(head[2]) / BAND) * BAND + turn)
-            o.seen[1] = o.plain
+        local plain = new_lane(t, queue, '', 0)
+        plain.keys, plain.read, plain.of = special and my_asides(t, c.w.skills, queue) or {}, {}, {}
+        table.insert(plain.keys, 'ready:' .. queue)
+        read_more(o, t, plain, o.per)
+        if plain.ids[1] then
+            plain.score = floor(plain.ranks[1] / BAND) * BAND + tonumber(call('HGET', t.k.turns, queue) or 0)
+            plain.was, o.plain, o.seen[1] = plain.score, plain, plain
         end
         return o
     end
@@ -320,7 +346,7 @@ do
             local id = lane.ids[lane.at]
             if not id then
                 if lane.all then return nil end
-                read_more(o, lane, max(10, o.per))
+                read_more(o, t, lane, max(10, o.per))
             elseif lane.taken[id] then
                 lane.at = lane.at + 1
             else
@@ -353,8 +379,8 @@ do
         c.turned_away = c.turned_away + 1
     end
 
-    -- What becomes of the job at a lane's head: 'granted', 'gone' (the next one may have its turn), 'had' (it has the lane and does not
-    -- run yet), 'laned' (it goes into another lane), or the gate that is closed for it and when that opens.
+    -- What becomes of the job at a lane's head: 'granted', 'gone' (the next one may have its turn), 'aside' (set aside, which takes a
+    -- turn), 'had' (it has the lane and does not run yet), 'laned' (it goes into another lane), or the gate that is closed for it and when that opens.
     local function look(c, o, lane, id, rank)
         local t, queue, skills = c.t, o.queue, c.w.skills
         local raw, h = o.bodies[id], t.rows[id] or nil
@@ -366,6 +392,16 @@ do
         end
         local terms = h and flow.terms(h)
         if h then task, version = h[TASK], h[VERSION] end
+        local own = lane.name == '' and lanes.of(t, task, terms) or ''
+        if own ~= '' and not (h and h[HOLD] == ASIDE and not gates.first_shut(t, queue, task, terms)) then
+            turn_away(c, lane, id)
+            into_lane(t, id, h, queue, own, rank)
+            return 'laned'
+        end
+        if t.gates or terms then
+            local gate, opens = gates.first_shut(t, queue, task, terms)
+            if gate then return gate, opens, task, terms end
+        end
         if h and h[EXPIRES] > 0 and h[EXPIRES] <= t.now then
             turn_away(c, lane, id)
             h[HOLD] = NOT_HELD
@@ -377,22 +413,12 @@ do
             graphs.refuse(t, id, h)
             return 'gone'
         end
-        local own = lane.name == '' and lanes.of(t, task, terms) or ''
-        if own ~= '' then
-            turn_away(c, lane, id)
-            into_lane(t, id, h, queue, own, rank)
-            return 'laned'
-        end
         if not takes(skills, queue, task, version) then
             turn_away(c, lane, id)
             h = h or fresh_head(raw, rank)
             t.rows[id] = h
             set_aside(t, id, h)
-            return lane.strict and 'had' or 'gone'
-        end
-        if t.gates or terms then
-            local gate, opens = gates.first_shut(t, queue, task, terms)
-            if gate then return gate, opens, task, terms end
+            return lane.strict and 'had' or 'aside'
         end
         if h and runs_alone(h) then
             turn_away(c, lane, id)
@@ -402,6 +428,7 @@ do
         end
         if t.gates or terms then gates.charge(t, queue, task, terms) end
         take_out(lane, id)
+        o.apart = own ~= ''
         if h then grant(c, id, h, raw, from) else grant_fresh(c, id, raw, from, task, queue, rank) end
         return 'granted'
     end
@@ -409,20 +436,25 @@ do
     -- Where a lane stands behind its turn.
     local function go_behind(o, t, lane)
         local id, rank = head_of_lane(o, t, lane)
+        t.rank = t.rank + 1
+        local band = id and floor(rank / BAND) or 0
+        lane.score = band * BAND + t.rank
         if not id then
             lane.empty = true  -- it is not strict: those give one
-            return
-        end
-        t.rank = t.rank + 1
-        local band = lane.strict and 4 or floor(rank / BAND)
-        lane.score = band * BAND + t.rank
-        if lane.name == '' then
+        elseif lane.name == '' then
             o.plain = lane
         else
             local list = o.back[band]
             list.last = list.last + 1
             list[list.last] = lane
         end
+    end
+
+    -- A job has a strict lane, which goes behind all others.
+    local function have(t, queue, lane, id)
+        lanes.have(t, queue, lane.name, id)
+        t.rank = t.rank + 1
+        lane.had, lane.score = true, 4 * BAND + t.rank
     end
 
     -- One lane's turn: true if it gave a job. What is done is written down in the lane and comes into the indexes at the end.
@@ -437,18 +469,20 @@ do
             local what, opens, task, terms = look(c, o, lane, id, rank)
             if what == 'granted' then
                 if lane.strict then
-                    lanes.have(t, queue, lane.name, id)
-                    lane.had = true
+                    have(t, queue, lane, id)
                 else
                     go_behind(o, t, lane)
                 end
                 return true
             elseif what == 'had' then
-                lanes.have(t, queue, lane.name, id)
-                lane.had = true
+                have(t, queue, lane, id)
                 return false
             elseif what == 'laned' then
                 o.parted = true
+            elseif what == 'aside' then
+                if t.gates then gates.nudge(t, t.rows[id][TASK], flow.terms(t.rows[id])) end
+                go_behind(o, t, lane)
+                return false
             elseif what ~= 'gone' then
                 if what == 'queue:' .. queue then
                     o.left = true
@@ -473,8 +507,14 @@ do
     local function close_order(o, t)
         local scored, gone, empty = {}, {}, 0
         for _, lane in ipairs(o.seen) do
-            call_many('ZREM', lane.key, lane.gone)
+            if lane.name ~= '' then call_many('ZREM', lane.key, lane.gone) end
             if lane.name == '' then
+                local by_key = {}
+                for _, id in ipairs(lane.gone) do
+                    by_key[lane.of[id]] = by_key[lane.of[id]] or {}
+                    table.insert(by_key[lane.of[id]], id)
+                end
+                for key, ids in pairs(by_key) do call_many('ZREM', t.p .. key, ids) end
                 if lane.score ~= lane.was then call('HSET', t.k.turns, o.queue, format('%d', lane.score % BAND)) end
             elseif lane.empty then
                 gone[#gone + 1], empty = lane.name, empty + 1
@@ -499,14 +539,15 @@ do
 
     -- Up to `take` jobs of a queue's lanes, and of its plain order as one of them. Answers how many are still to be taken of the plain
     -- order alone, none where its queue is left.
-    local function claim_turns(c, queue, take, limited)
-        local t, o, before = c.t, new_order(c, queue, take), c.granted
+    local function claim_turns(c, queue, take, limited, special)
+        local t, o, before = c.t, new_order(c, queue, take, special), c.granted
         while take > 0 and c.now > 0 and not c.more and not o.left and not o.parted do
             local lane = next_lane(o, t)
             if not lane then break end
             if turn(c, o, lane) then
                 take = take - 1
-                if lane.name ~= '' or limited then c.now = c.now - 1 end
+                if lane.name ~= '' or limited or o.apart then c.now = c.now - 1 end
+                o.apart = nil
             end
         end
         close_order(o, t)
@@ -514,23 +555,6 @@ do
         count(t, queue, RUNNING, c.granted - before)
         if o.left or (limited and c.now <= 0) then return 0, false end
         return take, o.parted
-    end
-
-    -- What others set aside and this worker declares goes back to where it was, as much as may be taken.
-    local function fetch_asides(c, queue, take)
-        local t, groups = c.t, my_asides(c.t, c.w.skills, queue)
-        if #groups == 0 then return end
-        local ids, ranks = pop_merged(t, groups, take)
-        load(t, ids)
-        for i, id in ipairs(ids) do
-            local h = row(t, id)
-            if is_lost(h) then
-                quarantine(t, id, queue, READY)
-            else
-                h[RANK] = ranks[i]
-                place_ready(t, id, h, true)
-            end
-        end
     end
 
     -- Up to `take` jobs of one queue.
@@ -542,22 +566,28 @@ do
             limited = row_of and (row_of.limit > 0 or row_of.every > 0)
             if row_of and gates.room(t, 'queue:' .. queue) <= 0 then return end
         end
-        if special and t.lanes then fetch_asides(c, queue, take) end
         local again = true
         while again and not c.more do
             flow.open(t)
             flush(t)
             local left, parted = take - (c.granted - before), false
             if left <= 0 then return end
-            if t.lanes and call('EXISTS', t.p .. 'lanes:' .. queue) == 1 then left, parted = claim_turns(c, queue, left, limited) end
+            if t.lanes and call('EXISTS', t.p .. 'lanes:' .. queue) == 1 then left, parted = claim_turns(c, queue, left, limited, special) end
             again = parted
             if left > 0 and not again and not c.more then
                 local granted = c.granted
+                c.charged = 0
+                local taken = c.granted + c.asides
                 if limited then left = min(left, c.now, (gates.room(t, 'queue:' .. queue))) end
                 again = claim_plain(c, queue, left, special)
+                if t.lanes and c.granted + c.asides > taken then
+                    t.rank = t.rank + 1  -- its turn, however many it gives
+                    call('HSET', t.k.turns, queue, format('%d', t.rank))
+                end
                 if limited then
-                    c.now = c.now - (c.granted - granted)
-                    if c.granted > granted then gates.charge(t, queue, nil, nil, c.granted - granted) end
+                    local plain = c.granted - granted - c.charged
+                    c.now = c.now - plain
+                    if plain > 0 then gates.charge(t, queue, nil, nil, plain) end
                 end
             end
             again = again or next(t.freed) ~= nil or #t.marks > 0
@@ -577,36 +607,16 @@ do
         return false
     end
 
-    -- Whether a gate other than its queue's is closed for a job: then it waits in its lane, and nobody keeps himself free for it.
-    local function has_shut_gate(t, h)
-        local gate = (t.gates or h[TERMS]) and gates.first_shut(t, h[QUEUE], h[TASK], flow.terms(h))
-        return gate and gate ~= 'queue:' .. h[QUEUE]
-    end
-
     -- The job this worker should take alone: one nobody else has reserved, or any at all if it is empty.
     local function first_solo(c, queues, busy)
         local t, w = c.t, c.w
         w.reserved = ''
         for _, queue in ipairs(queues) do
-            local head = call('ZRANGE', t.p .. 'solo:' .. queue, 0, 0)
-            local h = head[1] and row(t, head[1])
-            while head[1] and (is_lost(h) or graphs.refuses(t, h) or has_shut_gate(t, h)) do
-                call('ZREM', t.p .. 'solo:' .. queue, head[1])
-                if is_lost(h) then
-                    quarantine(t, head[1], queue, READY)
-                elseif graphs.refuses(t, h) then
-                    graphs.refuse(t, head[1], h)
-                else
-                    place_ready(t, head[1], h, true)
-                end
-                head = call('ZRANGE', t.p .. 'solo:' .. queue, 0, 0)
-                h = head[1] and row(t, head[1])
-            end
-            if h and gates.first_shut(t, queue, h[TASK], flow.terms(h)) then h = nil end
+            local id, h = lanes.solo_head(t, queue)
             if h and takes(w.skills, queue, h[TASK], h[VERSION]) and not (h[EXPIRES] > 0 and h[EXPIRES] <= t.now) then
-                if not busy or not reserved_elsewhere(t, w.id, head[1]) then
-                    w.reserved = head[1]
-                    return head[1], h
+                if not busy or not reserved_elsewhere(t, w.id, id) then
+                    w.reserved = id
+                    return id, h
                 end
             end
         end

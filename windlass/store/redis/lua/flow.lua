@@ -72,6 +72,7 @@ do
         for queue, jobs in pairs(t.opened) do
             t.opened[queue] = nil
             wake(t, queue, lanes.claimable(t, queue, jobs))
+            if t.gates and t.gates['queue:' .. queue] then lanes.wake_for_asides(t, queue) end
         end
     end
 

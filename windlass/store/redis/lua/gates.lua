@@ -60,6 +60,34 @@ do
         return found.rows
     end
 
+    -- Names the content of all gates that limit anything; what nobody looks at does not count.
+    function gates.stamp(t, rows)
+        local parts = {}
+        for name, gate in pairs(rows) do
+            if gate.says then parts[#parts + 1] = name .. '\n' .. gate.declared .. '\n' .. gate.tuned .. '\n' .. format('%d', gate.closed) end
+        end
+        t.gates = nil
+        if #parts == 0 then return call('HDEL', t.meta, 'gates') end
+        table.sort(parts)
+        local mark = redis.sha1hex(concat(parts, '\n\n'))
+        call('HSET', t.meta, 'gates', mark)
+        t.gates = gates.known(t, mark)
+    end
+
+    -- Gates that have nothing to say are forgotten, all or some of them.
+    function gates.forget(t, rows, names)
+        local gone = {}
+        for name in pairs(names) do
+            local gate = rows[name]
+            local silent = gate and gate.declared == '' and gate.tuned == '' and gate.closed <= t.now and gate.note == ''
+            if silent and gates.tally(t, name)[2] <= t.now * 1000 and call('EXISTS', t.p .. 'waits:' .. name) == 0 then gone[#gone + 1] = name end
+        end
+        if #gone == 0 then return end
+        call_many('HDEL', t.k.gates, gone)
+        for _, name in ipairs(gone) do rows[name] = nil end
+        gates.stamp(t, rows)
+    end
+
     -- Tasks whose jobs have a lane for themselves because of a gate.
     function gates.is_gated(t, task)
         local row = t.gates['task:' .. task]

@@ -66,24 +66,33 @@ local function put(t, b)
     b.ready, b.fresh, b.first = {}, {}, t.n
 end
 
--- The oldest ready job of the lowest priority that a queue has, and its key.
+-- The oldest ready job of the lowest priority that a queue has. Ranks say which may be it, but where they do not go by priority, and
+-- of those that came back: a few of each order are looked at.
+local LOOKED_AT = 20
+
 local function find_oldest(t, queue)
-    local keys, oldest, band_of, rank_of = lanes.keys(t, queue, CHUNK), nil, -1, 0
+    local keys, ids = lanes.keys(t, queue, CHUNK), {}
+    local function note(found)
+        for _, id in ipairs(found) do ids[#ids + 1] = id end
+    end
     for _, group in ipairs(call('HKEYS', t.k.asides)) do
         if string.match(group, '^(.-)\n') == queue then keys[#keys + 1] = 'aside:' .. group end
     end
     keys[#keys + 1], keys[#keys + 2] = 'ready:' .. queue, 'solo:' .. queue
     for _, key in ipairs(keys) do
-        local numbered = string.match(key, '^lane:.-\n(.)') == 's'
         local last = call('ZRANGE', t.p .. key, '-1', '-1', 'WITHSCORES')
-        local band = last[1] and (numbered and 4 or floor(tonumber(last[2]) / BAND)) or -1
-        if band >= band_of and band >= 0 then
-            local lowest = numbered and '-inf' or format('%d', band * BAND)
-            local first = call('ZRANGEBYSCORE', t.p .. key, lowest, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
-            local h = numbered and row(t, first[1])
-            local rank = h and h[RANK] or tonumber(first[2])
-            if band > band_of or rank < rank_of then oldest, band_of, rank_of = first[1], band, rank end
+        if last[1] then
+            local band = floor(tonumber(last[2]) / BAND)
+            note(call('ZRANGEBYSCORE', t.p .. key, format('%d', band * BAND), '+inf', 'LIMIT', 0, LOOKED_AT))
+            note(call('ZRANGE', t.p .. key, -LOOKED_AT, -1))
         end
+    end
+    load_all(t, ids)
+    local oldest, its
+    for _, id in ipairs(ids) do
+        local h = row(t, id)
+        if not h then return id end
+        if not its or h[PRIORITY] < its[PRIORITY] or (h[PRIORITY] == its[PRIORITY] and h[N] < its[N]) then oldest, its = id, h end
     end
     return oldest
 end

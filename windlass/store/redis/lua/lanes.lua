@@ -36,7 +36,12 @@ do
     -- come in one millisecond up to a thousand are told apart.
     function lanes.rank(t, h)
         local terms = flow.terms(h)
-        if terms and terms.strict then return h[RANK] > 0 and h[RANK] or next_rank(t, 5) end
+        if terms and terms.strict then
+            if h[RANK] > 0 then return h[RANK] end
+            local rank = next_rank(t, 5)
+            -- Those with numbers come behind all others of their band, by number, where they are set aside.
+            return terms.seq > 0 and 4 * BAND + 2 ^ 40 + min(terms.seq, 2 ^ 33) * 1024 + rank % 1024 or rank
+        end
         if not terms or terms.ageing == 0 then return next_rank(t, h[PRIORITY]) end
         t.rank = t.rank + 1
         local at, first = struct.unpack('>I6I6', call('HGET', t.meta, 'aged') or string.rep('\0', 12))
@@ -57,7 +62,8 @@ do
         local member = queue .. '\n' .. lane
         local found = t.marked[member]
         if not found then
-            found = { queue = queue, lane = lane, turn = t.rank, joined = 0, least = 1 / 0, wakes = 0 }
+            t.rank = t.rank + 1
+            found = { queue = queue, lane = lane, turn = t.rank, joined = 0, least = 1 / 0, wakes = 0, size = 0, low = 0 }
             t.marked[member], t.marks[#t.marks + 1] = found, found
         end
         return found
@@ -65,10 +71,20 @@ do
 
     -- ---- jobs come and go
 
+    -- A lane grows in this step. It may have been empty just before: then this is its turn.
+    local function come(t, m)
+        if m.size == m.low then
+            t.rank = t.rank + 1
+            m.turn = t.rank
+        end
+        m.size = m.size + 1
+    end
+
     -- A ready job with a lane goes into it. `silent`: it was ready before, and wakes nobody.
     function lanes.join(t, id, h, lane, silent)
         local m, score = mark(t, h[QUEUE], lane), score_in(h, lane)
         h[HOLD] = LANE
+        come(t, m)
         add(t, 'lane:' .. h[QUEUE] .. '\n' .. lane, score, id)
         if not silent then m.joined = m.joined + 1 end
         if score < m.least then m.least, m.first = score, id end
@@ -77,6 +93,7 @@ do
     -- The same for a job that has no head.
     function lanes.join_fresh(t, id, queue, lane, rank, silent)
         local m = mark(t, queue, lane)
+        come(t, m)
         add(t, 'lane:' .. queue .. '\n' .. lane, rank, id)
         if not silent then m.joined = m.joined + 1 end
         if rank < m.least then m.least, m.first = rank, id end
@@ -86,7 +103,9 @@ do
     function lanes.part(t, id, h)
         local lane = lanes.name(h)
         rem(t, 'lane:' .. h[QUEUE] .. '\n' .. lane, id)
-        mark(t, h[QUEUE], lane).left = true
+        local m = mark(t, h[QUEUE], lane)
+        m.left, m.size = true, m.size - 1
+        m.low = min(m.low, m.size)
         gates.nudge(t, h[TASK], flow.terms(h))
     end
 
@@ -107,6 +126,31 @@ do
     function lanes.lets_go(t, id, h)
         local terms = flow.terms(h)
         return not (terms and terms.strict) or lanes.strict(t, h[QUEUE], terms.lane)[1] == id
+    end
+
+    -- The first job of a queue that must run alone and could. One that has to wait at another gate than its queue's waits in its lane,
+    -- and nobody keeps himself free for it.
+    function lanes.solo_head(t, queue)
+        while true do
+            local id = call('ZRANGE', t.p .. 'solo:' .. queue, 0, 0)[1]
+            local h = id and row(t, id)
+            if not id then return nil end
+            local flows = h and (t.gates or h[TERMS])
+            if is_lost(h) then
+                call('ZREM', t.p .. 'solo:' .. queue, id)
+                quarantine(t, id, queue, READY)
+            elseif graphs.refuses(t, h) then
+                call('ZREM', t.p .. 'solo:' .. queue, id)
+                graphs.refuse(t, id, h)
+            elseif flows and gates.first_shut(t, queue, h[TASK], flow.terms(h), true) then
+                call('ZREM', t.p .. 'solo:' .. queue, id)
+                place_ready(t, id, h, true)
+            elseif flows and gates.first_shut(t, queue, h[TASK], flow.terms(h)) then
+                return nil
+            else
+                return id, h
+            end
+        end
     end
 
     -- ---- strict lanes
@@ -180,6 +224,11 @@ do
     end
 
     -- ---- open or not
+
+    local function first_in(t, m)
+        local head = call('ZRANGE', t.p .. 'lane:' .. m.queue .. '\n' .. m.lane, '0', '0', 'WITHSCORES')
+        return head[1], tonumber(head[2])
+    end
 
     local function read_stay(packed)
         local fine, s = pcall(cmsgpack.unpack, packed or '')
@@ -278,6 +327,8 @@ do
         local queue, lane = split(member)
         local stay = queue and lanes.stay(t, queue, lane)
         if not stay or stay[1] ~= 'n' then return end
+        flush(t)
+        if first_in(t, { queue = queue, lane = lane }) ~= stay[3] then return end  -- another stands there since
         local h = row(t, stay[3])
         local terms = h and flow.terms(h)
         local s = lanes.strict(t, queue, lane)
@@ -304,11 +355,6 @@ do
     -- Whose turn it is in a strict lane that is open.
     function lanes.head(t, queue, lane, id, score) return strict_head(t, { queue = queue, lane = lane }, id, score) end
 
-    local function first_in(t, m)
-        local head = call('ZRANGE', t.p .. 'lane:' .. m.queue .. '\n' .. m.lane, '0', '0', 'WITHSCORES')
-        return head[1], tonumber(head[2])
-    end
-
     -- What keeps the head of a lane: the gate, when time opens that, and the head's row where it has one.
     local function shut_for(t, queue, lane, id)
         local h = t.rows[id]
@@ -325,10 +371,16 @@ do
 
     lanes.shut_for = shut_for
 
+    -- A lane waits no longer where it did. If nobody let it in, what it waited for is the next one's.
+    local function leave_stay(t, m, stay)
+        drop_stay(t, m.queue, m.lane, stay)
+        if stay[1] == 'g' and not m.look then t.freed[stay[2]] = t.freed[stay[2]] or true end
+    end
+
     -- Takes a lane out of where it is; what it waits for besides is of no interest any more.
     local function take_away(t, m, score, stay)
         if score then call('ZREM', t.p .. 'lanes:' .. m.queue, m.lane) end
-        if stay then drop_stay(t, m.queue, m.lane, stay) end
+        if stay then leave_stay(t, m, stay) end
     end
 
     local function keep_out(t, m, score, stay, new)
@@ -361,7 +413,7 @@ do
                 return true
             end
             if not (h and runs_alone(h)) then
-                if stay then drop_stay(t, m.queue, m.lane, stay) end
+                if stay then leave_stay(t, m, stay) end
                 local wakes = strict and 1 or max(1, m.joined, m.wakes)
                 if score and m.joined == 0 and not m.look then wakes = 0 end
                 opened[#opened + 1] = { m, (strict and 4 or floor(its / BAND)) * BAND + turn, wakes }
@@ -380,6 +432,9 @@ do
     local function settle_one(t, m, score, stay, opened)
         local strict, was, turn = is_strict(m.lane), score or stay, nil
         if score then turn = score % BAND elseif stay then turn = stay[5] else turn = m.turn end
+        -- It was empty for a moment: what is in it came after the last one had left.
+        local emptied = was and m.low < 0 and m.size > m.low
+        if emptied and call('ZCARD', t.p .. 'lane:' .. m.queue .. '\n' .. m.lane) == m.size - m.low then turn = m.turn end
         if not (m.left or m.look or strict) and was then
             if stay and not (stay[1] == 'g' and m.least < stay[4]) then return end
             if score and floor(m.least / BAND) >= floor(score / BAND) then
@@ -452,6 +507,16 @@ do
         if kind == 'key' then return (split(of)) end
         for _, queue in ipairs(call('SMEMBERS', t.p .. 'waits:' .. sub(opening, 2))) do
             if call('EXISTS', t.p .. 'idle:' .. queue) == 1 then return queue end
+        end
+    end
+
+    -- A queue's gate has opened: what was set aside there is not for anybody.
+    function lanes.wake_for_asides(t, queue)
+        for _, group in ipairs(call('HKEYS', t.k.asides)) do
+            local of, task, version = string.match(group, '^(.-)\n(.-)\n(.*)$')
+            if of == queue and call('EXISTS', t.p .. 'aside:' .. group) == 1 then
+                wake(t, queue, 1, function(skills) return takes(skills, queue, task, tonumber(version)) end)
+            end
         end
     end
 

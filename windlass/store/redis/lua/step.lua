@@ -332,6 +332,9 @@ end
 
 local news
 do
+    -- Where the block of what was there already goes.
+    local function behind_enqueued(t) return t.blocks[1] and t.blocks[1][1][1] == 'enqueued' and 2 or 1 end
+
     -- Blocks are ordered by the first event of their kind; within one, neighbours of the same task and queue share a group:
     -- [kind, worker, task, queue, ids, data or false], where data is JSON per job.
     local function open_group(t, kind, worker, task, queue, data)
@@ -341,7 +344,7 @@ do
             block = {}
             t.blocks[name] = block
             -- What came in goes first: in a graph it may have ended in the same step.
-            table.insert(t.blocks, kind == 'enqueued' and 1 or #t.blocks + 1, block)
+            table.insert(t.blocks, kind == 'enqueued' and 1 or kind == 'duplicate' and behind_enqueued(t) or #t.blocks + 1, block)
         end
         local group = block[#block]
         if not group or group[3] ~= task or group[4] ~= queue or not data ~= not group[6] then

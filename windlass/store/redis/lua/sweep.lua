@@ -110,6 +110,8 @@ local function sweep(keys, args)
     left = left - pruned
     for _, k in ipairs(call('SPOP', t.k.sparse, SPARSE_LISTS)) do thin(t, k) end
     if left > 0 then left = left - flow.fade(t, left) end
+    local rows = gates.all(t)
+    if next(rows) then gates.forget(t, rows, rows) end
     commit(t)
     graphs.wake_any(t)
     return pack({ promoted, reply.recovered, reply.quarantined, expired, parked, pruned, reply.dead, left <= 0, next_check(t), repaired })

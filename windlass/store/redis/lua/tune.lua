@@ -9,13 +9,14 @@ local function add_gate(t, list, name, gate, changed)
     local size, opens_in, held = #list, 0, 0
     local closed = gate and max(0, gate.closed - t.now) or 0
     if gate and gate.limit > 0 then held = gates.tally(t, name)[1] end
-    if gate and gate.every > 0 then
+    if gate and gate.every > 0 and not gate.paused then
         local now, tat = t.now * 1000, gates.tally(t, name)[2]
         opens_in = max(0, math.ceil((max(tat, now) + gate.every - max(gate.burst, 1) * gate.every - now) / 1000))
     end
+    if closed > 0 then opens_in = gate.paused and 0 or closed end
     list[size + 1], list[size + 2], list[size + 3] = name, gate and gate.version or 0, gate and gate.declared or ''
     list[size + 4], list[size + 5], list[size + 6] = gate and gate.tuned or '', closed, gate and gate.note or ''
-    list[size + 7], list[size + 8], list[size + 9] = held, gates.waiting(t, name), max(opens_in, closed)
+    list[size + 7], list[size + 8], list[size + 9] = held, gates.waiting(t, name), opens_in
     list[size + GATE] = changed and 1 or 0
 end
 
@@ -56,6 +57,9 @@ local function gates_of(keys, args)
     return list
 end
 
+-- Limits that say nothing of anything; they are kept as ''.
+local SILENT = '\151\192\192\192\192\192\192\192'
+
 -- One tuning: the gate as it is then, and whether it is another than before.
 local function tune_one(t, rows, said)
     local name, expect, declared, tuned, closed_for, note = unpack(said)
@@ -65,7 +69,10 @@ local function tune_one(t, rows, said)
     local closed = before.closed
     if closed_for >= 0 then closed = closed_for > 0 and t.now + closed_for or 0 end
     local wanted = { 0, declared or before.declared, tuned or before.tuned, closed, note or before.note }
-    if gate and wanted[2] == before.declared and wanted[3] == before.tuned and closed == before.closed and wanted[5] == before.note then
+    for place = 2, 3 do
+        if wanted[place] == SILENT then wanted[place] = '' end
+    end
+    if wanted[2] == before.declared and wanted[3] == before.tuned and closed == before.closed and wanted[5] == before.note then
         return gate, true
     end
     t.rank = t.rank + 1
@@ -82,32 +89,6 @@ local function tune_one(t, rows, said)
     end
     news(t, 'gate_changed', '', name, '', '', data)
     return gate, true
-end
-
--- Names the content of all gates that limit anything; what nobody looks at does not count.
-local function stamp(t, rows)
-    local parts = {}
-    for name, gate in pairs(rows) do
-        if gate.says then parts[#parts + 1] = name .. '\n' .. gate.declared .. '\n' .. gate.tuned .. '\n' .. format('%d', gate.closed) end
-    end
-    t.gates = nil
-    if #parts == 0 then return call('HDEL', t.meta, 'gates') end
-    table.sort(parts)
-    local mark = redis.sha1hex(concat(parts, '\n\n'))
-    call('HSET', t.meta, 'gates', mark)
-    t.gates = gates.known(t, mark)
-end
-
--- Limits that say nothing of anything.
-local SILENT = { [''] = true, ['\151\192\192\192\192\192\192\192'] = true }
-
--- A gate that has nothing to say is forgotten.
-local function forget_silent(t, rows)
-    for name in pairs(t.tuned) do
-        local gate = rows[name]
-        local silent = SILENT[gate.declared] and SILENT[gate.tuned] and gate.closed <= t.now and gate.note == ''
-        if silent and call('EXISTS', t.p .. 'waits:' .. name) == 0 then call('HDEL', t.k.gates, name) end
-    end
 end
 
 -- Units are counted only while there is a limit: anew when there is one again.
@@ -154,13 +135,13 @@ local function tune(keys, args)
     end
     if next(t.tuned) then
         t.due_before = next_due(t)
-        stamp(t, rows)
+        gates.stamp(t, rows)
         count_anew(t, rows)
         open_tuned(t, rows)
     end
     commit(t)
     for _, one in ipairs(infos) do add_gate(t, list, one[1], one[2] and rows[one[1]], one[3]) end
-    forget_silent(t, rows)
+    gates.forget(t, rows, t.tuned)
     return list
 end
 
