@@ -236,23 +236,31 @@ _LIMITS = [
     Limits(max_ready=3),
     Limits(limit=0, rate=Rate(0, 0), key_limit=0, key_rate=Rate(0, 0), max_ready=0, paused=False, draining=False),
 ]
-_FLOW_JOB = _JOB | {"terms": _TERMS, "max_crashes": [99]}
+_SIDE = ["tuned", "tuned", "declared"]
+_CLOSED_FOR = [-1, -1, -1, 0, 1_500]
+_FLOW_JOB = _JOB | {"terms": _TERMS, "max_crashes": [99], "expires_in": [0], "payload": [b"[1]"]}
 FLOW_LIFE = [
     Weighed(4, Insert, {"jobs": Some(_FLOW_JOB, 1, 4)}),
-    *LIFE[1:],
+    *[one for one in LIFE if one.kind not in (Insert, Wait)],
+    Weighed(2, Wait, {"steps": [1, 2, 3, 4], "beating": [0b111]}),
+    Weighed(2, Tune, {"gate": ["queue:q", "queue:r"], "side": _SIDE, "limits": _LIMITS, "closed_for": _CLOSED_FOR}),
     Weighed(
-        3,
+        2,
         Tune,
         {
-            "gate": ["queue:q", "queue:r", "task:t", "task:u", "breaker:b"],
-            "side": ["tuned", "tuned", "declared"],
-            "limits": _LIMITS,
-            "closed_for": [-1, -1, -1, 0, 1_500],
+            "gate": ["task:t", "task:u", "breaker:b"],
+            "side": _SIDE,
+            "limits": [Limits(), Limits(paused=True), Limits(paused=False)],
+            "closed_for": _CLOSED_FOR,
         },
     ),
 ]
-"""Lives with lanes, gates and unique keys. All workers declare all, and nothing must run alone: what is set aside
-goes back to its lane when somebody looks at it, and when that is is an engine's own affair."""
+"""Lives with lanes, gates and unique keys, as far as the rules settle who is granted first.
+
+All workers declare all, nothing must run alone and nothing expires: what is set aside goes back to its lane, and what
+has expired ends, when somebody looks at it, and when that is is an engine's own affair. So is which lanes of several
+queues are looked at for one unit of a task, and in which order a sweep gives back what dead workers held.
+"""
 
 
 def strategy(values: Any) -> st.SearchStrategy[Any]:
@@ -440,7 +448,11 @@ class FlowSide(Side):
     outcomes: ClassVar = [*EVERY.values(), Crashed(OOPS, 99)]
 
     async def insert(self, step: Insert) -> Any:
-        answers = await self.store.insert([new_job(**job) for job in step.jobs])
+        jobs = [new_job(**job) for job in step.jobs]
+        for job in jobs:
+            if job.terms is not None and job.terms.unique:
+                job.task = "t"  # a key is one task's
+        answers = await self.store.insert(jobs)
         return [(str(answer.status), bool(answer.reason), answer.holder) for answer in answers]
 
     async def beat(self, step: Beat) -> Any:
