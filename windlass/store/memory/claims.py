@@ -281,15 +281,28 @@ def cancels(worker: WorkerRow) -> list[str]:
 
 
 def wake_others(hub: Hub, worker: WorkerRow, now: int) -> None:
-    """Idle workers for what this exchange made claimable and its own worker did not take."""
+    """Idle workers for what this exchange made claimable and its own worker did not take.
+
+    If it took that instead of what it had been woken for, in another queue, somebody is woken for the latter.
+    """
     worker.idle = False
+    taken = 0
     for queue in list(hub.fresh):
-        order = hub.orders.get(queue)
-        heads = [hub.head(hub.ready[queue], NOT_HELD), hub.head(hub.solo[queue], SOLO)]
-        heads += [hub.head(heap, ASIDE) for heap in hub.aside[queue].values()]
-        if not any(heads) and (order is None or order.next() is None):
-            del hub.fresh[queue]
+        if not has_left(hub, queue):
+            taken += hub.fresh.pop(queue)
+    if taken:
+        left = next((queue for queue in worker.presence.queues if has_left(hub, queue)), None)
+        if left is not None:
+            hub.fresh[left] += taken
     hub.wake_fresh(now)
+
+
+def has_left(hub: Hub, queue: str) -> bool:
+    """Whether somebody might be granted something of a queue."""
+    order = hub.orders.get(queue)
+    heads = [hub.head(hub.ready[queue], NOT_HELD), hub.head(hub.solo[queue], SOLO)]
+    heads += [hub.head(heap, ASIDE) for heap in hub.aside[queue].values()]
+    return any(heads) or (order is not None and order.next() is not None)
 
 
 def has_work(hub: Hub, worker: WorkerRow, queue: str, now: int) -> bool:

@@ -79,6 +79,9 @@ class Gate:
             return self.closed_until
         if not fits(self.held, limit, units):
             return SHUT
+        return self.rate_opens_at(rate, units, now)
+
+    def rate_opens_at(self, rate: Rate | None, units: int, now: int) -> int:
         if rate is None or not rate.every:
             return OPEN
         return -(-arrive(self.tat, now * 1000, rate, units)[1] // 1000)
@@ -102,7 +105,7 @@ class Gate:
         return min(free, (now * 1000 + rate.burst * rate.every - max(self.tat, now * 1000)) // rate.every)
 
     def info(self, now: int, changed: bool = False) -> GateInfo:
-        at = self.opens if self.key else self.opens_at(None, self.limits.rate, 1, now)
+        at = self.opens if self.key else max(self.closed_until, self.rate_opens_at(self.limits.rate, 1, now))
         return GateInfo(
             name=self.name, version=self.version, declared=self.declared, tuned=self.tuned, note=self.note,
             closed_for=max(0, self.closed_until - now), held=self.held if self.key or self.limits.limit else 0,
