@@ -50,17 +50,9 @@ from windlass.testing.conformance.events import EventRules
 from windlass.testing.conformance.exchange import ClaimRules, FenceRules, SettleRules
 from windlass.testing.conformance.expiry import ExpiryRules
 from windlass.testing.conformance.find import FindRules, GetRules
-from windlass.testing.conformance.gates import (
-    ClosureRules,
-    LimitRules,
-    PauseRules,
-    RateRules,
-    ReleaseRules,
-    SeveralGateRules,
-    TuneRules,
-    UnitRules,
-    WantRules,
-)
+from windlass.testing.conformance.gate_limits import LimitRules, ReleaseRules, UnitRules
+from windlass.testing.conformance.gate_rates import RateRules, SeveralGateRules, WantRules
+from windlass.testing.conformance.gates import ClosureRules, PauseRules, TuneRules
 from windlass.testing.conformance.graph_adopt import AdoptFaultRules, AdoptRules, ReplaceRules
 from windlass.testing.conformance.graph_insert import OpenRules, StageRules
 from windlass.testing.conformance.graph_keep import AuditRules, BoundRules, GraphRetentionRules, Lose
