@@ -90,7 +90,7 @@ def executions(lines: Iterable[Line], kills: list[Kill], past: dict[str, list[Ev
 
 def most_at_once(runs: Iterable[Execution]) -> int:
     """How many of them were under way at the same moment. One that starts when another ends is not beside it."""
-    steps = sorted([(run.start, 1) for run in runs] + [(run.end, -1) for run in runs])
+    steps = sorted(step for run in runs for step in ((run.start, 1), (run.end, -1)))
     most = now = 0
     for _, change in steps:
         now += change
