@@ -231,13 +231,18 @@ class UnitRules:
         assert (await bench.limit("queue:q", limit=4)).held == 4
         assert (await bench.limit("task:t", limit=4)).held == 4
 
-    async def test_units_are_charged_to_a_rate(self, bench: Bench) -> None:
-        await bench.limit("task:t", rate=a_second(4))
-        await bench.add("a", "b", "c", terms=Terms(units=2))
+    @each_kind
+    @pytest.mark.parametrize("burst", [4, 5])
+    async def test_units_are_charged_to_a_rate(self, bench: Bench, kind: str, burst: int) -> None:
+        """An odd unit that is left opens nothing for a job that weighs two."""
+        gate, _ = KINDS[kind]
+        await bench.limit(gate, rate=a_second(burst))
+        await bench.add("a", "b", "c", terms=Terms(units=2, breaker="b"))
         worker = await bench.worker()
         reply = await worker.exchange(want=5)
-        assert ([claim.id for claim in reply.claims], reply.next_due) == (["a", "b"], 2_000)
-        bench.clock.advance(2_000)
+        due = 2_000 if burst == 4 else 1_000
+        assert ([claim.id for claim in reply.claims], reply.next_due) == (["a", "b"], due)
+        bench.clock.advance(due)
         assert await worker.ids() == ["c"]
 
     async def test_what_weighs_more_than_the_burst_passes_in_its_time(self, bench: Bench) -> None:
