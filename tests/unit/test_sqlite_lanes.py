@@ -24,18 +24,18 @@ from windlass.store.sqlite.tx import BEGIN, Tx
 class Worker:
     """A worker that asks for 50 jobs and settles what it got."""
 
-    def __init__(self, store: SQLiteStore) -> None:
-        self.store, self.seq, self.held = store, 0, ExchangeReply()
+    def __init__(self, store: SQLiteStore, queue: str = "q") -> None:
+        self.store, self.queue, self.seq, self.held = store, queue, 0, ExchangeReply()
 
     async def start(self) -> Worker:
-        presence = Presence(id="w", queues=["q"], declares={"t": Declared()}, lease=600_000)
+        presence = Presence(id=self.queue, queues=[self.queue], declares={"t": Declared()}, lease=600_000)
         await self.store.beat(presence, 0, [])
         return self
 
     async def exchange(self, want: int = 50) -> list[str]:
         self.seq += 1
         moves = [decide(claim, Succeeded(b"1")) for claim in self.held.claims]
-        self.held = await self.store.exchange("w", self.seq, moves, Want([("q", want)], want))
+        self.held = await self.store.exchange(self.queue, self.seq, moves, Want([(self.queue, want)], want))
         return [claim.id for claim in self.held.claims]
 
     async def drain(self) -> list[str]:
@@ -140,6 +140,18 @@ async def test_gates_that_say_nothing_any_more_are_forgotten(store: SQLiteStore)
     await store.tune([Tuning(name="task:t", declared=Limits(), note=b"")])
     await store.sweep()
     assert await rows(store, "gates") == 0
+
+
+async def test_a_unit_is_not_kept_for_a_queue_nobody_works_on(store: SQLiteStore) -> None:
+    await store.tune([Tuning(name="task:t", tuned=Limits(limit=1))])
+    worker, other = await Worker(store).start(), await Worker(store, "r").start()
+    await store.insert([job(0)])
+    assert await worker.exchange() == ["j00000"]
+    await store.insert([NewJob(id="elsewhere", task="t", queue="r", payload=b"[]"), job(1), job(2)])
+    assert await other.exchange() == []
+    await store.leave("r")
+    assert await worker.exchange() == ["j00001"]
+    assert await worker.exchange() == ["j00002"]
 
 
 async def test_a_lane_whose_holder_was_lost_goes_on(store: SQLiteStore, tmp_path: Path) -> None:

@@ -30,10 +30,19 @@ SAVE = (
     "UPDATE gates SET tat = e.value ->> 1, need = e.value ->> 2, opening = e.value ->> 3 FROM json_each(?) AS e "
     "WHERE name = e.value ->> 0"
 )
-WAITED_AT = (
-    "SELECT name, (SELECT units FROM lanes WHERE state = 1 AND gate = gates.name ORDER BY turn LIMIT 1) AS first "
-    "FROM gates WHERE first IS NOT NULL"
+# Gates with the queues whose lanes wait there, found by jumping from one to the next, and what the first lane's head
+# weighs.
+WAITED_AT = """
+WITH RECURSIVE found (gate, queue) AS (
+    SELECT name, (SELECT min(queue) FROM lanes WHERE state = 1 AND gate = gates.name) FROM gates
+    UNION ALL
+    SELECT gate, (SELECT min(queue) FROM lanes WHERE state = 1 AND gate = found.gate AND queue > found.queue)
+    FROM found WHERE queue IS NOT NULL
 )
+SELECT gate, queue, (
+    SELECT units FROM lanes WHERE state = 1 AND gate = found.gate AND queue = found.queue ORDER BY turn LIMIT 1
+) FROM found WHERE queue IS NOT NULL
+"""
 
 OPEN, NOT_BY_TIME = -1, 0
 """When a gate opens: it is open, something else than time must happen, or an instant."""
@@ -219,7 +228,7 @@ class Book:
     def next_opening(self) -> int | None:
         """When time next opens a gate that keeps something; now, if lanes are still to be looked at."""
         now, times = self.tx.now, []
-        for name, units in self.tx.all(WAITED_AT):
+        for name, _, units in self.tx.all(WAITED_AT):
             if name in self.gates:
                 times.append(now if self.gates[name].opening else self.opens(name, units))
         for name, gate in self.gates.items():

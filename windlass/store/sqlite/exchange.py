@@ -90,7 +90,7 @@ def exchange(tx: Tx, worker: str, seq: int, moves: Sequence[Transition], want: W
     opened = follow(tx) if is_gated(tx) else Counter()
     claiming = Claiming(tx, row.n, skills, seq, want)
     drain = bool(view.alone) or claiming.claim(bool(view.held))
-    while claiming.passed and not drain:
+    while claiming.passed and not (drain or claiming.more):
         # A lane could not use what it was let through for: the next one may.
         claiming.passed = False
         found = follow(tx)

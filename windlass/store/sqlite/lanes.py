@@ -48,7 +48,8 @@ JOBS = (
 DUE = "SELECT queue, name FROM lanes WHERE opens > 0 AND opens <= ? ORDER BY opens LIMIT ?"
 AT_KEY = "SELECT queue, name FROM lanes WHERE state = 1 AND gate = ?"
 AT_KEYS = "SELECT queue, name FROM lanes WHERE state = 1 AND gate >= ?1 AND gate < ?2 AND queue = ?3 LIMIT ?4"
-AT_GATE = "SELECT queue, name, units FROM lanes WHERE state = 1 AND gate = ? ORDER BY turn LIMIT ?"
+AT_GATE = "SELECT queue, name FROM lanes WHERE state = 1 AND gate = ? LIMIT ?"
+OF_QUEUE = "SELECT name, units FROM lanes WHERE state = 1 AND gate = ? AND queue = ? ORDER BY turn LIMIT ?"
 NEXT = "SELECT min(opens) FROM lanes WHERE opens > 0"
 ORPHANED = (
     "SELECT json_group_array(json_array(l.queue, l.name)) FILTER (WHERE l.state = 2 AND j.n IS NULL), max(l.n), "
@@ -102,7 +103,7 @@ def refresh(tx: Tx) -> Counter[str]:
     names = list(tx.touched)
     touches, tx.touched = list(tx.touched.values()), {}
     rows, alone = [], []
-    room: dict[str, int] = {}
+    room: dict[tuple[str, str], int] = {}
     for look in _looks(tx.value(LOOK, (encode(names).decode(),))):
         queue, name = names[look.i]
         row = _decide(tx, look, touches[look.i], name)
@@ -126,7 +127,7 @@ def refresh(tx: Tx) -> Counter[str]:
     return may_give
 
 
-def _may_give(tx: Tx, look: Look, touch: Touch, name: tuple[str, str], room: dict[str, int]) -> int:
+def _may_give(tx: Tx, look: Look, touch: Touch, name: tuple[str, str], room: dict[tuple[str, str], int]) -> int:
     """How many jobs an open lane may give beyond what somebody was woken for: as far as the gates of its head let
     them through."""
     opened = look.state != OPEN
@@ -142,8 +143,8 @@ def _may_give(tx: Tx, look: Look, touch: Touch, name: tuple[str, str], room: dic
         count = min(count, limit or count)
     for gate in (task_gate(look.task), breaker_gate(look.breaker)) if tx.gates else ():
         if gate in tx.book.gates:
-            count = min(count, room.setdefault(gate, max(1, tx.book.room(gate))))
-            room[gate] -= count
+            count = min(count, room.setdefault((gate, name[0]), max(1, tx.book.room(gate))))
+            room[gate, name[0]] -= count
     return count
 
 
@@ -214,24 +215,25 @@ def wake(tx: Tx, may_start: Counter[str], but: int = 0) -> None:
 
 
 def _open_gates(tx: Tx) -> None:
-    """Gates at which lanes wait and that let something through: as many lanes as there are units to be had."""
+    """Gates at which lanes wait and that let something through: as many lanes as there are units to be had, of each
+    queue, for who works on one may know nothing of the others."""
     book = tx.book
-    waited_at = {name for name, _ in tx.all(WAITED_AT)}
     for name, gate in book.gates.items():
         if gate.opening and name.startswith("queue:"):
             _open_keys(tx, name)
         elif gate.opening:
-            waiting = tx.all(AT_GATE, (name, MAX_BATCH)) if name in waited_at else []
-            for queue, lane, _ in waiting:
-                look_again(tx, queue, lane)
+            waiting = tx.all(AT_GATE, (name, MAX_BATCH))
+            for lane in waiting:
+                look_again(tx, *lane)
             book.put(name, opening=int(len(waiting) == MAX_BATCH))
-        elif name in waited_at:
-            _open_gate(tx, name, book.room(name))
+    for name, queue, _ in tx.all(WAITED_AT):
+        if not book.gates[name].opening:
+            _open_gate(tx, name, queue, book.room(name))
 
 
-def _open_gate(tx: Tx, gate: str, room: int) -> None:
+def _open_gate(tx: Tx, gate: str, queue: str, room: int) -> None:
     """In the order of their turns, as far as there is room."""
-    for queue, lane, units in tx.all(AT_GATE, (gate, room)) if room else ():
+    for lane, units in tx.all(OF_QUEUE, (gate, queue, room)) if room else ():
         # What weighs more than there is room for may pass all the same, as the first.
         if room <= 0 or (units > room and tx.book.opens(gate, units) != IS_OPEN):
             break

@@ -102,7 +102,7 @@ CREATE TABLE lanes (
 );
 CREATE UNIQUE INDEX lanes_name ON lanes (queue, name);
 CREATE INDEX lanes_open ON lanes (queue, band, turn) WHERE state = 0;
-CREATE INDEX lanes_waiting ON lanes (gate, turn) WHERE state = 1;
+CREATE INDEX lanes_waiting ON lanes (gate, queue, turn) WHERE state = 1;
 CREATE INDEX lanes_void ON lanes (n) WHERE state = 0 AND head = 0;
 CREATE INDEX lanes_opens ON lanes (opens) WHERE opens > 0;
 CREATE INDEX lanes_empty ON lanes (until) WHERE until > 0;

@@ -354,6 +354,7 @@ class Turns:
         claiming.write()
         if self._unfit:
             claiming.turn_away(self.queue, self._unfit)
+            claiming.passed = True
         if self._solo:
             tx.run(SET_SOLO, (ids_json(self._solo),))
         if self._rows:
