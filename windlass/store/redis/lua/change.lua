@@ -32,10 +32,8 @@ end
 
 function ACTIONS.move(t, id, h, queue)
     unplace(t, id, h)
-    if h[TERMS] and queue ~= h[QUEUE] then
-        flow.over(t, id, h, true)
-        h[RANK] = 0
-    end
+    if h[TERMS] and h[STATE] <= RUNNING then flow.over(t, id, h, true) end
+    h[RANK] = 0
     count(t, h[QUEUE], h[STATE], -1)
     h[QUEUE] = queue
     count(t, queue, h[STATE], 1)
@@ -49,8 +47,9 @@ function ACTIONS.move(t, id, h, queue)
 end
 
 function ACTIONS.reprioritise(t, id, h, priority)
+    local terms = flow.terms(h)
     h[PRIORITY] = tonumber(priority)
-    if h[STATE] == READY then
+    if h[STATE] == READY and not (h[HOLD] == LANE and terms and terms.strict) then  -- where it does not count
         unplace(t, id, h)
         flush(t)
         make_ready(t, id, h)

@@ -578,11 +578,12 @@ do
                 local granted = c.granted
                 c.charged = 0
                 local taken = c.granted + c.asides
+                t.rank = t.rank + 1
+                local its_turn = t.rank  -- before that of lanes which get their first job by this
                 if limited then left = min(left, c.now, (gates.room(t, 'queue:' .. queue))) end
                 again = claim_plain(c, queue, left, special)
                 if t.lanes and c.granted + c.asides > taken then
-                    t.rank = t.rank + 1  -- its turn, however many it gives
-                    call('HSET', t.k.turns, queue, format('%d', t.rank))
+                    call('HSET', t.k.turns, queue, format('%d', its_turn))
                 end
                 if limited then
                     local plain = c.granted - granted - c.charged

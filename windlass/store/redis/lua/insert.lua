@@ -168,7 +168,7 @@ local function take_in(t, b, args, from, last, extras, at)
     local known = call_many('HMGET', t.k.jobs, ids)
     for i, id in ipairs(ids) do
         local parts, extra = args[from + 2 * i - 1], extras[at + i]
-        local raw = known[i] or b.bodies[id]
+        local raw = b.bodies[id] or known[i]
         if not raw and extra == 0 and not t.gates then
             local _, task, _, queue, priority = unpack_limit(parts, 4, 0)
             t.n = t.n + 1
@@ -176,7 +176,7 @@ local function take_in(t, b, args, from, last, extras, at)
             add_ready(t, b, id, queue, priority)
             news(t, 'enqueued', '', id, task, queue)
         elseif raw then
-            answers[i] = answer_known(t, id, b.bodies[id] or raw, parts, known[i], b.again)
+            answers[i] = answer_known(t, id, raw, parts, known[i], b.again)
         else
             local _, task, version, queue, priority = unpack_limit(parts, 4, 0)
             local new = { task = task, version = version, queue = queue, priority = priority, parts = parts, due = 0 }

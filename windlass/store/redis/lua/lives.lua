@@ -4,6 +4,12 @@
 local function give_back(t, worker, skills, ids, crashed)
     local ended, failed, ready = {}, 0, {}
     load(t, ids)
+    table.sort(ids, function(a, b)  -- in the order they were claimed, as far as that can be told
+        local x, y = row(t, a), row(t, b)
+        if not x or not y then return not x and (y ~= nil or a < b) end
+        if x[SEQ] ~= y[SEQ] then return x[SEQ] < y[SEQ] end
+        return x[RANK] < y[RANK] or (x[RANK] == y[RANK] and a < b)
+    end)
     for _, id in ipairs(ids) do
         local h = row(t, id)
         if h and h[STATE] == RUNNING then

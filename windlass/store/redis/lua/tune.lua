@@ -9,11 +9,11 @@ local function add_gate(t, list, name, gate, changed)
     local size, opens_in, held = #list, 0, 0
     local closed = gate and max(0, gate.closed - t.now) or 0
     if gate and gate.limit > 0 then held = gates.tally(t, name)[1] end
-    if gate and gate.every > 0 and not gate.paused then
+    if gate and gate.every > 0 then
         local now, tat = t.now * 1000, gates.tally(t, name)[2]
         opens_in = max(0, math.ceil((max(tat, now) + gate.every - max(gate.burst, 1) * gate.every - now) / 1000))
     end
-    if closed > 0 then opens_in = gate.paused and 0 or closed end
+    opens_in = max(opens_in, closed)
     list[size + 1], list[size + 2], list[size + 3] = name, gate and gate.version or 0, gate and gate.declared or ''
     list[size + 4], list[size + 5], list[size + 6] = gate and gate.tuned or '', closed, gate and gate.note or ''
     list[size + 7], list[size + 8], list[size + 9] = held, gates.waiting(t, name), opens_in
@@ -102,7 +102,6 @@ local function count_anew(t, rows)
         local gate, tally = rows[name], gates.tally(t, name)
         if wanted[name] then tally[1], tally.dirty = sums[name] or 0, true end
         if gate.limit <= 0 and (before.limit or 0) > 0 then tally[1], tally.dirty = 0, true end
-        if gate.every <= 0 and (before.every or 0) > 0 then tally[2], tally.dirty = 0, true end
         -- What a slower rate was charged must not count beyond the new one's burst.
         local latest = t.now * 1000 + gate.burst * gate.every
         local changed = gate.every ~= before.every or gate.burst ~= before.burst

@@ -101,12 +101,12 @@ do
 
     -- ---- a call that finds its key held
 
-    -- A job gets the arguments of a later call, and by DEBOUNCE its time. `fresh`: bodies that are not written yet.
+    -- A job gets the arguments of a later call, and by DEBOUNCE its time. `fresh`: bodies as this batch has made them.
     local function replace(t, id, h, new, fresh)
         if h[TASK] ~= new.task then return 'X' .. "the unique key is held by job '" .. id .. "' of another task (" .. h[TASK] .. ')' end
         local raw = fresh[id] or call('HGET', t.k.jobs, id)
         raw = (raw and #raw >= PREFIX and sub(raw, 1, PREFIX) or struct.pack('>I5I6', h[N], h[AT])) .. new.parts
-        if fresh[id] then fresh[id] = raw end
+        fresh[id] = raw
         call('HSET', t.k.jobs, id, raw)
         local aside = h[STATE] == READY and h[HOLD] == ASIDE and h[VERSION] ~= new.version
         if aside then unplace(t, id, h) end
@@ -115,10 +115,10 @@ do
         touch(t, id)
         job_news(t, 'replaced', '', id, h)
         if new.terms.policy ~= DEBOUNCE then return 'R' .. id end
-        local due = new.due
+        local due = max(new.due, t.now)
         if new.terms.most > 0 then due = min(due, h[AT] + new.terms.most) end
         if h[STATE] == WAITING and not h[LINKS] then
-            h[DUE] = due > t.now and due or 0
+            h[DUE] = due
         elseif h[STATE] == SCHEDULED or (h[STATE] == READY and due > t.now) then
             unplace(t, id, h)
             if due > t.now then
