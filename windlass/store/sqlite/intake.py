@@ -111,6 +111,7 @@ class Intake:
         self._fresh: list[EventRow] = []
         self._duplicates: list[EventRow] = []
         self._replaced: list[EventRow] = []
+        self._dropped: list[EventRow] = []
 
     def take(self, job: NewJob, payload: str) -> Answer:
         tx, terms = self.tx, job.terms
@@ -165,7 +166,7 @@ class Intake:
         if terms is None or not terms.drop_oldest:
             return Answer(Accept.FULL, f"queue {job.queue!r} has {most} ready jobs or more")
         self._count_anew()
-        drop_oldest(tx, job.queue, most)
+        self._dropped += drop_oldest(tx, job.queue, most)
         self._met.update(self._holds)  # the one that went may have had one of them
         return None
 
@@ -197,31 +198,29 @@ class Intake:
     def finish(self, again: list[EventRow]) -> None:
         self._write()
         self.tx.record("enqueued", "", self._fresh)
+        self.tx.record("failed", "", self._dropped)  # one that came in with this call may be among them
         self.tx.record("duplicate", "", again + self._duplicates)
         self.tx.record("replaced", "", self._replaced)
         work_off(self.tx)
 
 
-# The last of each way to be ready says what the lowest priority is, and the first of that is the oldest.
+# All ready jobs of a full queue, in nothing but the index.
 OLDEST = """
-SELECT n, id, task, crashes, max_crashes FROM (
-    SELECT (
-        SELECT n FROM jobs WHERE state = 2 AND queue = ?1 AND hold = h.value AND place >= (
-            SELECT max(place) >> 56 << 56 FROM jobs WHERE state = 2 AND queue = ?1 AND hold = h.value
-        ) ORDER BY place LIMIT 1
-    ) AS first FROM json_each('[0, 1, 2, 3]') AS h
-) CROSS JOIN jobs ON n = first ORDER BY place >> 56 DESC, place LIMIT 1
+SELECT n, id, task, crashes, max_crashes FROM jobs WHERE n = (
+    SELECT n FROM jobs INDEXED BY jobs_ready WHERE state = 2 AND queue = ? ORDER BY priority, n LIMIT 1
+)
 """
 
 
-def drop_oldest(tx: Tx, queue: str, most: int) -> None:
-    """The oldest ready job of the lowest priority makes room for another."""
+def drop_oldest(tx: Tx, queue: str, most: int) -> list[EventRow]:
+    """The oldest ready job of the lowest priority makes room for another; what is to be told of it."""
     found = tx.one(OLDEST, (queue,))
-    if found is not None:
-        n, id, task, crashes, max_crashes = found
-        error = lifecycle.dropped_error(queue, most).decode()
-        shift(tx, [[n, FAILED, 0, 0, lifecycle.DROPPED, error, "queue-full", crashes, max_crashes]])
-        tx.record("failed", "", [[id, task, queue, {"reason": lifecycle.DROPPED}]])
+    if found is None:
+        return []
+    n, id, task, crashes, max_crashes = found
+    error = lifecycle.dropped_error(queue, most).decode()
+    shift(tx, [[n, FAILED, 0, 0, lifecycle.DROPPED, error, "queue-full", crashes, max_crashes]])
+    return [[id, task, queue, {"reason": lifecycle.DROPPED}]]
 
 
 def _known(job: NewJob, payload: str, said: list[Any], again: list[EventRow]) -> Answer:

@@ -62,7 +62,7 @@ CREATE TABLE jobs (
 
 -- A job is in the id index and in at most two others: the one of its state, and its expiry where it has one.
 CREATE UNIQUE INDEX jobs_id ON jobs (id);
-CREATE INDEX jobs_ready ON jobs (queue, hold, place) WHERE state = 2;
+CREATE INDEX jobs_ready ON jobs (queue, hold, place, priority) WHERE state = 2;
 CREATE INDEX jobs_aside ON jobs (queue, task, version, place) WHERE state = 2 AND hold = 1;
 CREATE INDEX jobs_due ON jobs (due_at) WHERE state = 1;
 CREATE INDEX jobs_expiry ON jobs (expires_at) WHERE expires_at > 0 AND state < 3;
