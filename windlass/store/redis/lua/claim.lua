@@ -486,6 +486,7 @@ do
             elseif what ~= 'gone' then
                 if what == 'queue:' .. queue then
                     o.left = true
+                    if opens then gates.rings(t, 'g' .. what, opens) end  -- to this one, which may weigh more than others
                 else
                     c.turned_away = c.turned_away + 1
                     lane.waits = true
