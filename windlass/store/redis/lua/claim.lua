@@ -281,7 +281,7 @@ do
             end
             o.bodies[id] = bodies[i] or ''
             local terms = h and flow.terms(h)
-            if terms and terms.key ~= '' then keys[#keys + 1] = gates.of_key(o.queue, terms.key) end
+            if terms and terms.key ~= '' then keys[#keys + 1] = gates.of_terms(o.queue, terms) end
         end
         if #keys > 0 then gates.load(t, keys) end
     end
@@ -360,14 +360,17 @@ do
                         return nil
                     end
                 end
-                if o.bodies[id] == nil then
-                    local ids = { id }
-                    for k = lane.at + 1, min(#lane.ids - 1, lane.at + o.per) do ids[#ids + 1] = lane.ids[k] end
-                    fetch(o, t, ids)
-                end
                 return id, rank
             end
         end
+    end
+
+    -- Makes sure of the records of a lane's head and of those that may be looked at next.
+    local function fetch_head(o, t, lane, id)
+        if o.bodies[id] ~= nil then return end
+        local ids = { id }
+        for k = lane.at + 1, min(#lane.ids - 1, lane.at + o.per - 1) do ids[#ids + 1] = lane.ids[k] end
+        fetch(o, t, ids)
     end
 
     local function take_out(lane, id)
@@ -466,6 +469,7 @@ do
                 lane.empty = not lane.shut
                 return false
             end
+            fetch_head(o, t, lane, id)
             local what, opens, task, terms = look(c, o, lane, id, rank)
             if what == 'granted' then
                 if lane.strict then

@@ -111,7 +111,7 @@ local function stamps_of(t, w, m, first, stride)
     for _, id in ipairs(headed) do
         local h = t.rows[id]
         local terms = h and flow.terms(h)
-        if terms and terms.key ~= '' then keys[#keys + 1] = gates.of_key(h[QUEUE], terms.key) end
+        if terms and terms.key ~= '' then keys[#keys + 1] = gates.of_terms(h[QUEUE], terms) end
     end
     if #keys > 0 then gates.load(t, keys) end
     return stamps

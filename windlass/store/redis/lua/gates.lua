@@ -96,6 +96,14 @@ do
 
     function gates.of_key(queue, key) return 'key:' .. queue .. '\n' .. key end
 
+    -- The same for a job's terms, which remember it: they are asked for it several times.
+    local function key_gate(queue, terms)
+        if terms.gate_queue ~= queue then terms.gate_queue, terms.gate = queue, gates.of_key(queue, terms.key) end
+        return terms.gate
+    end
+
+    gates.of_terms = key_gate
+
     -- ---- what is counted
 
     local function read_tally(packed)
@@ -199,7 +207,7 @@ do
             end
         end
         if terms and terms.key ~= '' then
-            local name, limit, every, burst = gates.of_key(queue, terms.key), for_key(t, queue, terms)
+            local name, limit, every, burst = key_gate(queue, terms), for_key(t, queue, terms)
             local closed, opens = shut(t, name, limit, every, burst, units)
             if closed then return name, opens end
         end
@@ -231,7 +239,7 @@ do
         end
         if terms and terms.key ~= '' then
             local _, every = for_key(t, queue, terms)
-            charge(t, gates.of_key(queue, terms.key), every, units)
+            charge(t, key_gate(queue, terms), every, units)
         end
     end
 
@@ -252,7 +260,7 @@ do
             if terms and terms.breaker ~= '' then free_named(t, 'breaker:' .. terms.breaker, units) end
         end
         if terms and terms.key ~= '' then
-            local name = gates.of_key(queue, terms.key)
+            local name = key_gate(queue, terms)
             local tally = gates.tally(t, name)
             tally[1], tally.dirty = max(0, tally[1] - units), true
             if tally[3] == 1 then t.freed[name] = true end

@@ -428,7 +428,8 @@ do
         return false
     end
 
-    -- One lane that something happened to. `score`: it was open; `stay`: it was not, and had ready jobs.
+    -- One lane that something happened to. `score`: it was open; `stay`: it was not, and had ready jobs. Answers by how much there are
+    -- more lanes with ready jobs now.
     local function settle_one(t, m, score, stay, opened)
         local strict, was, turn = is_strict(m.lane), score or stay, nil
         if score then turn = score % BAND elseif stay then turn = stay[5] else turn = m.turn end
@@ -436,20 +437,17 @@ do
         local emptied = was and m.low < 0 and m.size > m.low
         if emptied and call('ZCARD', t.p .. 'lane:' .. m.queue .. '\n' .. m.lane) == m.size - m.low then turn = m.turn end
         if not (m.left or m.look or strict) and was then
-            if stay and not (stay[1] == 'g' and m.least < stay[4]) then return end
+            if stay and not (stay[1] == 'g' and m.least < stay[4]) then return 0 end
             if score and floor(m.least / BAND) >= floor(score / BAND) then
                 opened[#opened + 1] = { m, nil, m.joined }
-                return
+                return 0
             end
         end
         local id, first = m.first, m.least
         if was or m.left or strict or not id then id, first = first_in(t, m) end
-        if find_place(t, m, id, first, turn, score, stay, opened) then
-            if not was then lanes.count(t, m.queue, 1) end
-        else
-            take_away(t, m, score, stay)
-            if was then lanes.count(t, m.queue, -1) end
-        end
+        if find_place(t, m, id, first, turn, score, stay, opened) then return was and 0 or 1 end
+        take_away(t, m, score, stay)
+        return was and -1 or 0
     end
 
     -- All lanes that something happened to are where they belong; true if any is open for it.
@@ -463,11 +461,11 @@ do
         end
         local any = false
         for _, queue in ipairs(queues) do
-            local names, opened, scored = {}, {}, {}
+            local names, opened, scored, more = {}, {}, {}, 0
             for i, m in ipairs(by_queue[queue]) do names[i] = m.lane end
             local scores, stays = call_many('ZMSCORE', t.p .. 'lanes:' .. queue, names), call_many('HMGET', t.p .. 'stays:' .. queue, names)
             for i, m in ipairs(by_queue[queue]) do
-                settle_one(t, m, scores[i] and tonumber(scores[i]), stays[i] and read_stay(stays[i]), opened)
+                more = more + settle_one(t, m, scores[i] and tonumber(scores[i]), stays[i] and read_stay(stays[i]), opened)
             end
             for _, one in ipairs(opened) do
                 if one[2] then
@@ -478,6 +476,7 @@ do
                 any = true
             end
             call_many('ZADD', t.p .. 'lanes:' .. queue, scored)
+            lanes.count(t, queue, more)
         end
         return any
     end
@@ -486,11 +485,13 @@ do
 
     -- Workers for lanes that were opened or joined and are open still.
     function lanes.wake(t)
-        local said, wanted = t.wakes, {}
+        local said, wanted, idle = t.wakes, {}, {}
         t.wakes = {}
         for _, one in ipairs(said) do
             local queue, lane, jobs = one[1], one[2], one[3]
-            if call('ZSCORE', t.p .. 'lanes:' .. queue, lane) then
+            if idle[queue] == nil then idle[queue] = call('ZCARD', t.p .. 'idle:' .. queue) end
+            -- No more than there are idle ones need be found.
+            if (wanted[queue] or 0) < idle[queue] and call('ZSCORE', t.p .. 'lanes:' .. queue, lane) then
                 jobs = min(jobs, call('ZCARD', t.p .. 'lane:' .. queue .. '\n' .. lane))
                 if byte(lane, 1) == 116 then jobs = min(jobs, (gates.room(t, 'task:' .. sub(lane, 2)))) end
                 wanted[queue] = (wanted[queue] or 0) + jobs
