@@ -15,7 +15,7 @@ from windlass.errors import StoreError
 from windlass.store.base import MAX_BATCH, ExchangeReply, Want
 from windlass.store.sqlite.claim import Claiming, granted_before
 from windlass.store.sqlite.expiry import promote
-from windlass.store.sqlite.lanes import follow, next_opening, wake
+from windlass.store.sqlite.lanes import follow, next_opening, open_due, wake
 from windlass.store.sqlite.settle import settle
 from windlass.store.sqlite.todos import work, work_off
 from windlass.store.sqlite.tx import Skills, Tx, decode, ids_json
@@ -87,6 +87,7 @@ def exchange(tx: Tx, worker: str, seq: int, moves: Sequence[Transition], want: W
     if view.due is not None and view.due <= tx.now:
         promoted += promote(tx, MAX_BATCH).plain
         view = look(tx, row.n, skills)
+    open_due(tx)
     opened = follow(tx) if is_gated(tx) else Counter()
     claiming = Claiming(tx, row.n, skills, seq, want)
     drain = bool(view.alone) or claiming.claim(bool(view.held))

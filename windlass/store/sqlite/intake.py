@@ -198,9 +198,9 @@ class Intake:
     def finish(self, again: list[EventRow]) -> None:
         self._write()
         self.tx.record("enqueued", "", self._fresh)
-        self.tx.record("failed", "", self._dropped)  # one that came in with this call may be among them
         self.tx.record("duplicate", "", again + self._duplicates)
         self.tx.record("replaced", "", self._replaced)
+        self.tx.record("failed", "", self._dropped)  # those of this call may be among them
         work_off(self.tx)
 
 

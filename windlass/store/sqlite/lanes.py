@@ -152,7 +152,7 @@ def _decide(tx: Tx, look: Look, touch: Touch, name: str) -> list[Any] | None:
     """The lane's row as `relane` in steps.sql takes it, behind queue and name. None: there is no such lane."""
     if look.state == NONE_SUCH and not look.head and not touch.over:
         return None
-    holder = look.holder if 0 <= look.holder_state < FIRST_TERMINAL else 0
+    holder = look.holder if 0 <= look.holder_state < FIRST_TERMINAL and look.holder not in touch.moved else 0
     expected = max(look.expected, touch.over + 1)
     turn = look.turn if look.was_head or look.state in (OPEN, WAITS) else tx.take_ranks(1)
     state, gate, opens, stood, stood_at, until = OPEN, None, 0, 0, 0, 0
@@ -188,16 +188,19 @@ def follow(tx: Tx, openings: bool = True) -> Counter[str]:
             for name in tx.all(AT_KEY, (f"key:{queue}:{lane[1:]}",)):
                 look_again(tx, *name)
         tx.left = set()
-    if tx.lanes and openings:
-        for name in tx.all(DUE, (tx.now, MAX_BATCH)):
-            look_again(tx, *name)
-        if tx.gates:
-            _open_gates(tx)
+    if tx.lanes and tx.gates and openings:
+        _open_gates(tx)
     may_start += refresh(tx)
     if tx.gates and openings:
         for queue in tx.book.opened_queues():
             may_start[queue] += tx.counted(queue, READY)
     return may_start
+
+
+def open_due(tx: Tx) -> None:
+    """Lanes that time opens."""
+    for name in tx.all(DUE, (tx.now, MAX_BATCH)) if tx.lanes else ():
+        look_again(tx, *name)
 
 
 def settle_down(tx: Tx) -> None:
@@ -266,6 +269,7 @@ def leave(tx: Tx, jobs: str, deleted: bool = True) -> None:
         if state < FIRST_TERMINAL:
             touch = tx.touch(queue, lane)
             touch.over = max(touch.over, number)
+            touch.moved.add(n)
             if unique and deleted:
                 tx.over.append((unique, n))
 
@@ -278,6 +282,7 @@ LEAVING = (
 
 def sweep(tx: Tx) -> None:
     """Lanes whose holder's record was lost go on, a page at a time; what need not be remembered longer is forgotten."""
+    open_due(tx)
     if tx.lanes:
         orphaned, last, looked = tx.one(ORPHANED, (tx.memo.lane, MAX_BATCH))
         tx.memo.lane = last if looked == MAX_BATCH else 0

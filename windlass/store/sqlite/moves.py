@@ -47,7 +47,7 @@ WRITTEN = (
 )
 IN_LANES = """
 SELECT json_group_array(json_array(job, queue, coalesce(lane, 't' || task), was, goes, hold, held, number,
-    iif(goes > 3, coalesce(terms ->> 10, ''), '')))
+    iif(goes > 3, coalesce(terms ->> 10, ''), '')) ORDER BY i)
 FROM moved
 WHERE hold = 3 OR held = 3 OR (goes > 3 AND terms ->> 10 <> '')
     OR (lane IS NOT NULL AND (substr(lane, 1, 1) IN ('o', 's')

@@ -277,11 +277,12 @@ class Turns:
 
     def _look(self, lane: Lane, job: Candidate) -> bool:
         """The lane whose turn it is gives its head, or nothing. False: nothing more of this queue."""
-        claiming = self.claiming
-        fit = claiming.fits(job)
-        terms = terms_of(job)
+        claiming, terms = self.claiming, terms_of(job)
         units = 1 if terms is None else terms.units
-        if fit and self.gating.is_shut(self.queue, units):
+        fit = claiming.fits(job)
+        closed = self.gating.closed(job, terms) if fit else None
+        # A lane that must wait anyway does not keep the others, however much its head weighs.
+        if fit and closed is None and self.gating.is_shut(self.queue, units):
             return False
         lane.jobs.popleft()
         if not fit:
@@ -290,8 +291,7 @@ class Turns:
             self._pass(lane, job.n if strange else 0)
         elif not lane.name and job.hold == 0 and self.gating.is_gated(job.task):
             self._back.append((job.n, self.queue, f"t{job.task}"))
-            self._pass(lane, 0)
-        elif (closed := self.gating.closed(job, terms)) is not None:
+        elif closed is not None:
             self._wait(lane, job, closed, units)
         elif lane.name and runs_alone(job.crashes, job.max_crashes):
             self._solo.append(job.n)

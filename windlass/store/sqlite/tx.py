@@ -72,13 +72,14 @@ class Memo:
 
 
 class Touch:
-    """What happened to a lane: how many jobs joined it, the highest number of those that are over or gone, and whether
-    it may get on where it waits."""
+    """What happened to a lane: how many jobs joined it, the highest number of those that are over or gone, who was
+    moved out of it, and whether it may get on where it waits."""
 
-    __slots__ = ("free", "joined", "over")
+    __slots__ = ("free", "joined", "moved", "over")
 
     def __init__(self) -> None:
         self.joined = self.over = 0
+        self.moved: set[int] = set()
         self.free = False
 
 
