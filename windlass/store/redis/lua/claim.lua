@@ -8,7 +8,7 @@ do
         return {
             t = t, w = w, seq = seq, total = total, now = now < 0 and total or now,
             wanted = now < 0 and total or min(total, now), granted = 0, turned_away = 0, held = {}, parts = {},
-            started = {}, emptied = {}, charged = 0, asides = 0,
+            started = {}, emptied = {}, charged = 0, asides = 0, put_off = {},
             -- What all jobs have in common that are claimed as they came in.
             stamp = struct.pack('>I6I6', t.now, seq), claim = '\1\1\207' .. struct.pack('>I8', seq) .. '\0\0\0\207\0\0',
         }
@@ -231,7 +231,7 @@ do
 
     -- Lanes of one queue while a claim takes turns among them: those not seen yet come from `lanes:<queue>` in pages, those that have
     -- given a job go behind all others of their band. Nothing of this is written before its end.
-    local PAGE = 300
+    local PAGE, MOVED = 300, 250
 
     local function new_lane(t, queue, name, score)
         return {
@@ -311,7 +311,7 @@ do
         plain.keys, plain.read, plain.of = special and my_asides(t, c.w.skills, queue) or {}, {}, {}
         table.insert(plain.keys, 'ready:' .. queue)
         read_more(o, t, plain, o.per)
-        if plain.ids[1] then
+        if plain.ids[1] and not c.put_off[queue] then
             plain.score = floor(plain.ranks[1] / BAND) * BAND + tonumber(call('HGET', t.k.turns, queue) or 0)
             plain.was, o.plain, o.seen[1] = plain.score, plain, plain
         end
@@ -482,7 +482,12 @@ do
                 have(t, queue, lane, id)
                 return false
             elseif what == 'laned' then
-                o.parted = true
+                -- Many in a row are moved at once. With very many the lanes have their turns first, and the rest is for the next exchange.
+                o.parted = (o.parted or 0) + 1
+                if o.parted == MOVED then
+                    c.put_off[queue] = true
+                    return false
+                end
             elseif what == 'aside' then
                 if t.gates then gates.nudge(t, t.rows[id][TASK], flow.terms(t.rows[id])) end
                 go_behind(o, t, lane)
@@ -502,7 +507,6 @@ do
                 local h = t.rows[id]
                 gates.nudge(t, h and h[TASK] or sub(lane.name, 2), h and flow.terms(h))
             end
-            if o.parted then return false end
         end
         c.more = true
         return false
@@ -579,7 +583,7 @@ do
             if left <= 0 then return end
             if t.lanes and call('EXISTS', t.p .. 'lanes:' .. queue) == 1 then left, parted = claim_turns(c, queue, left, limited, special) end
             again = parted
-            if left > 0 and not again and not c.more then
+            if left > 0 and not again and not c.more and not c.put_off[queue] then
                 local granted = c.granted
                 c.charged = 0
                 local taken = c.granted + c.asides
@@ -599,6 +603,7 @@ do
             again = again or next(t.freed) ~= nil or #t.marks > 0
             if c.turned_away >= CHUNK then c.more = true end
         end
+        c.more = c.more or c.put_off[queue]
     end
 
     -- ---- jobs that run alone
