@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from windlass.core.job import Finished
+from windlass.core.terms import is_strict
 from windlass.store.base import Action, Change, ChangeReply, Query
 from windlass.store.shared import ALLOWED, STATES
 from windlass.store.sqlite import membership
@@ -36,6 +37,7 @@ class Target(NamedTuple):
     crashes: int
     max_crashes: int
     node: int
+    lane: str | None
 
 
 def change(tx: Tx, change: Change, ids: Sequence[str], query: Query | None, limit: int) -> ChangeReply:
@@ -133,7 +135,9 @@ def move(tx: Tx, change: Change, targets: list[Target]) -> None:
 
 def reprioritise(tx: Tx, change: Change, targets: list[Target]) -> None:
     tx.run("UPDATE jobs SET priority = ? WHERE n IN " + IN, (change.priority, numbers(targets)))
-    shift(tx, ([t.n, *SHIFT_READY, t.crashes, t.max_crashes] for t in targets if t.state == READY))
+    # In a strict lane priority does not count.
+    placed = [target for target in targets if target.state == READY and not is_strict(target.lane or "")]
+    shift(tx, ([t.n, *SHIFT_READY, t.crashes, t.max_crashes] for t in placed))
 
 
 def reschedule(tx: Tx, change: Change, targets: list[Target]) -> None:

@@ -106,7 +106,7 @@ def refresh(tx: Tx) -> Counter[str]:
     room: dict[tuple[str, str], int] = {}
     for look in _looks(tx.value(LOOK, (encode(names).decode(),))):
         queue, name = names[look.i]
-        row = _decide(tx, look, touches[look.i], name)
+        row = _decide(tx, look, touches[look.i], names[look.i])
         if row is not None:
             rows.append([queue, name, *row])
             if row[0] == OPEN and look.alone and touches[look.i].free:
@@ -148,20 +148,26 @@ def _may_give(tx: Tx, look: Look, touch: Touch, name: tuple[str, str], room: dic
     return count
 
 
-def _decide(tx: Tx, look: Look, touch: Touch, name: str) -> list[Any] | None:
+def _was_emptied(tx: Tx, touch: Touch, lane: tuple[str, str]) -> bool:
+    """Its only job left, and it or another came."""
+    return touch.left and touch.joined == 1 and tx.value(JOBS, (*lane, 2)) == 1
+
+
+def _decide(tx: Tx, look: Look, touch: Touch, lane: tuple[str, str]) -> list[Any] | None:
     """The lane's row as `relane` in steps.sql takes it, behind queue and name. None: there is no such lane."""
     if look.state == NONE_SUCH and not look.head and not touch.over:
         return None
     holder = look.holder if 0 <= look.holder_state < FIRST_TERMINAL and look.holder not in touch.moved else 0
     expected = max(look.expected, touch.over + 1)
-    turn = look.turn if look.was_head or look.state in (OPEN, WAITS) else tx.take_ranks(1)
+    had_jobs = (look.was_head or look.state in (OPEN, WAITS)) and not _was_emptied(tx, touch, lane)
+    turn = look.turn if had_jobs else tx.take_ranks(1)
     state, gate, opens, stood, stood_at, until = OPEN, None, 0, 0, 0, 0
     if holder:
         state = OPEN if look.holder_state == READY and look.holder_hold == LANE else HELD
     elif not look.head:
-        if name[0] == "s" and expected > 1:
+        if lane[1][0] == "s" and expected > 1:
             state, until = EMPTY, tx.now + REMEMBERED
-    elif name[0] == "s" and look.number > expected:
+    elif lane[1][0] == "s" and look.number > expected:
         stood, stood_at = look.head, look.stood_at if look.stood == look.head else tx.now
         if stood_at + look.gap > tx.now:
             state, opens = GAP, stood_at + look.gap

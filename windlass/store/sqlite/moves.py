@@ -61,11 +61,12 @@ def note_lanes(tx: Tx) -> Counter[str]:
     queue, how many joined."""
     joined: Counter[str] = Counter()
     for job, queue, lane, was, goes, hold, held, number, unique in decode(tx.value(IN_LANES)):
-        if hold == LANE:
-            tx.touch(queue, lane).joined += 1
-            joined[queue] += 1
-        elif held == LANE or is_strict(lane):
+        if LANE in (hold, held) or is_strict(lane):
             touch = tx.touch(queue, lane)
+            touch.left = touch.left or held == LANE
+            if hold == LANE:
+                touch.joined += 1
+                joined[queue] += 1
             if goes >= FIRST_TERMINAL:
                 touch.over = max(touch.over, number)
         if was == RUNNING:

@@ -72,15 +72,15 @@ class Memo:
 
 
 class Touch:
-    """What happened to a lane: how many jobs joined it, the highest number of those that are over or gone, who was
-    moved out of it, and whether it may get on where it waits."""
+    """What happened to a lane: how many jobs joined it, whether any left its line, the highest number of those that are
+    over or gone, who was moved out of it, and whether it may get on where it waits."""
 
-    __slots__ = ("free", "joined", "moved", "over")
+    __slots__ = ("free", "joined", "left", "moved", "over")
 
     def __init__(self) -> None:
         self.joined = self.over = 0
         self.moved: set[int] = set()
-        self.free = False
+        self.free = self.left = False
 
 
 BEGIN = (

@@ -102,7 +102,7 @@ def meet(tx: Tx, job: NewJob, terms: Terms, hold: Hold) -> Call:
     if terms.policy is Policy.DEBOUNCE:
         due = max(job.at, tx.now + job.delay)
         due = min(due, enqueued_at + terms.most) if terms.most else due
-        _put_off(tx, [n, queue, state, max(due, tx.now), crashes, most])
+        _put_off(tx, [n, queue, state, due, crashes, most])
     return Call(Answer(Accept.REPLACED, "", id), "replaced", [id, task, queue])
 
 
