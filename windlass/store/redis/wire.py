@@ -56,6 +56,7 @@ news = msgspec.msgpack.Decoder(list[Finished]).decode
 presence = msgspec.msgpack.Decoder(Presence).decode
 log_line = msgspec.msgpack.Decoder(tuple[int, int, str, str]).decode
 
+_USUAL_TERMS = msgspec.structs.astuple(Terms())
 _PLAIN = (0, 0, 0, 0, MAX_CRASHES, 0, "", "", None)
 PREFIX = 11
 
@@ -83,9 +84,19 @@ def insert(jobs: Sequence[NewJob]) -> list[Word]:
             job.delay, job.at, job.expires_in, job.expires_at, job.max_crashes, job.crash_delay, job.keep_done,
             job.keep_failed, job.terms,
         )  # fmt: skip
-        extras.append(0 if extra == _PLAIN else (*extra[:4], CODE[job.expire_to], *extra[4:8], terms(job.terms)))
+        if extra == _PLAIN:
+            extras.append(0)
+        elif extra[:8] == _PLAIN[:8] and is_light(job.terms):
+            extras.append(terms(job.terms))
+        else:
+            extras.append((*extra[:4], CODE[job.expire_to], *extra[4:8], terms(job.terms)))
     args[0] = encode(extras)
     return args
+
+
+def is_light(given: Terms | None) -> bool:
+    """Whether a job with these terms needs no head while it waits and runs as it came in."""
+    return given is not None and not (given.unique or given.ordered or given.seq or given.ageing)
 
 
 def as_text(data: bytes) -> msgspec.Raw:
@@ -99,8 +110,14 @@ def as_text(data: bytes) -> msgspec.Raw:
 
 
 def terms(given: Terms | None) -> msgspec.Raw | bool:
-    """Terms as they are kept; the functions read them too. False for none."""
-    return False if given is None else as_text(encode(given))
+    """Terms as they are kept, without what is as usual at their end; the functions read them too. False for none."""
+    if given is None:
+        return False
+    values = msgspec.structs.astuple(given)
+    size = len(values)
+    while size > 1 and values[size - 1] == _USUAL_TERMS[size - 1]:
+        size -= 1
+    return as_text(encode(values[:size]))
 
 
 _ANSWERS = {
@@ -235,6 +252,7 @@ class Head(msgspec.Struct, array_like=True):
 _head = msgspec.msgpack.Decoder(Head).decode
 _terms = msgspec.msgpack.Decoder(Terms).decode
 _body = msgspec.msgpack.Decoder(tuple[str, int, str, int, bytes, bytes]).decode
+_body_with_terms = msgspec.msgpack.Decoder(tuple[str, int, str, int, bytes, bytes, bytes]).decode
 RECORD = 7
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError)
@@ -249,10 +267,7 @@ def record(parts: Sequence[bytes]) -> Job | None:
         h = _head(head)
     except UNREADABLE:  # a name in it is not text
         return damaged(id)
-    try:
-        *_, payload, meta = _body(b"\x96" + body[PREFIX:])
-    except UNREADABLE:
-        payload, meta = b"null", b"{}"
+    payload, meta = values(body)
     job = Job(
         id=id.decode(), task=h.task, version=h.version, queue=h.queue, priority=h.priority, state=STATES[h.state],
         payload=payload, meta=meta, run=h.run, epoch=h.epoch, attempt=h.attempt, crashes=h.crashes, snoozes=h.snoozes,
@@ -268,6 +283,17 @@ def record(parts: Sequence[bytes]) -> Job | None:
         job.graph, job.awaits, job.replaced = h.links.graph, h.links.awaits, bool(h.links.replaced)
         job.links = place(links) if links else None
     return job
+
+
+def values(body: bytes) -> tuple[bytes, bytes]:
+    """The payload and the meta of a body, behind which its terms may be written."""
+    for head, read in ((b"\x96", _body), (b"\x97", _body_with_terms)):
+        try:
+            found = read(head + body[PREFIX:])
+        except UNREADABLE:
+            continue
+        return found[4], found[5]
+    return b"null", b"{}"
 
 
 def damaged(id: bytes) -> Job:

@@ -21,18 +21,20 @@ do
         c.started[place + 1], c.started[place + 2] = task, queue
     end
 
-    local function grant_fresh(c, id, raw, from, task, queue, rank)
-        note_grant(c, id, task, queue, sub(raw, 1, from) .. PADDING .. struct.pack('>d', rank) .. c.stamp)
+    local function grant_fresh(c, id, raw, from, task, queue, rank, terms, ends)
+        local start = sub(raw, 1, from)
+        if terms then start = start .. sub(raw, ends + 1) end
+        note_grant(c, id, task, queue, start .. PADDING .. struct.pack('>d', rank) .. c.stamp)
         -- In pieces, which the client puts together: Lua would read through every text it makes.
         local parts, size = c.parts, #c.parts
-        parts[size + 1], parts[size + 2], parts[size + 3] = '\159' .. text_head(#id), id, sub(raw, PREFIX + 1)
+        parts[size + 1], parts[size + 2], parts[size + 3] = '\159' .. text_head(#id), id, sub(raw, PREFIX + 1, ends or -1)
         parts[size + 4] = c.claim .. sub(raw, 6, PREFIX) .. '\192'
     end
 
     -- What a claim says of a job, its head being right where the body is out of date, and of what its graph brings to it.
     function claim_part(t, id, h, raw, from)
-        local place = h[LINKS]
-        local part = text(id) .. pack(h[TASK], h[VERSION], h[QUEUE], h[PRIORITY]) .. sub(raw, from + 1)
+        local place, ends = h[LINKS], h[TERMS] and select(7, read_body(raw)) or -1
+        local part = text(id) .. pack(h[TASK], h[VERSION], h[QUEUE], h[PRIORITY]) .. sub(raw, from + 1, ends)
             .. pack(h[RUN], h[EPOCH], h[SEQ], h[ATTEMPT], h[CRASHES], h[SNOOZES], h[AT]) .. binary_or_nil(h[ERROR])
         if not place then return '\159' .. part end
         local given = place[L.SOURCE] ~= '' and graphs.result_at_hand(row(t, place[L.SOURCE]))
@@ -113,11 +115,12 @@ do
         load_places(t, ids, heads)
         for i, id in ipairs(ids) do
             local raw = bodies[i]
-            local from, task, version, came_to = read_body(raw)
+            local from, task, version, came_to, _, packed, ends = read_body(raw)
             local h = t.rows[id] or (heads[i] and read_head(heads[i]))
-            local lane = (t.gates or h and h[TERMS]) and from and lanes.of(t, h and h[TASK] or task, h and flow.terms(h)) or ''
+            local terms = flow.of(h, packed)
+            local lane = (t.gates or terms) and from and lanes.of(t, h and h[TASK] or task, terms) or ''
             local came_back = lane ~= '' and h and h[HOLD] == ASIDE and not parted and c.now > 0
-                and not gates.first_shut(t, queue, h[TASK], flow.terms(h))
+                and not gates.first_shut(t, queue, h[TASK], terms)
             if lane ~= '' and not came_back and not (h and runs_alone(h)) then
                 into_lane(t, id, h, queue, lane, ranks[i])
                 parted, c.turned_away = true, c.turned_away + 1
@@ -131,7 +134,7 @@ do
                 quarantine(t, id, queue, READY)
                 c.turned_away = c.turned_away + 1
             elseif not h and takes(skills, queue, task, version) then
-                grant_fresh(c, id, raw, from, task, queue, ranks[i])
+                grant_fresh(c, id, raw, from, task, queue, ranks[i], packed, ends)
             else
                 h = h or fresh_head(raw, ranks[i])
                 t.rows[id] = h
@@ -288,14 +291,16 @@ do
 
     local function next_page(o, t)
         local found = call('ZRANGE', t.p .. 'lanes:' .. o.queue, format('%d', o.from), format('%d', o.from + o.size - 1), 'WITHSCORES')
-        local ids = {}
+        local ids, keys = {}, {}
         o.page, o.at, o.from = {}, 1, o.from + #found / 2
         for i = 1, #found, 2 do
             local lane = new_lane(t, o.queue, found[i], tonumber(found[i + 1]))
             read_more(o, t, lane, o.per)
+            if byte(lane.name, 1) == 107 then keys[#keys + 1] = gates.of_key(o.queue, sub(lane.name, 2)) end
             for k = 1, min(o.per, #lane.ids) do ids[#ids + 1] = lane.ids[k] end
             o.page[#o.page + 1], o.seen[#o.seen + 1] = lane, lane
         end
+        if #keys > 0 then gates.load(t, keys) end
         fetch(o, t, ids)
     end
 
@@ -387,13 +392,13 @@ do
     local function look(c, o, lane, id, rank)
         local t, queue, skills = c.t, o.queue, c.w.skills
         local raw, h = o.bodies[id], t.rows[id] or nil
-        local from, task, version, came_to = read_body(raw)
+        local from, task, version, came_to, _, packed, ends = read_body(raw)
         if not from or o.damaged[id] or (not h and not is_numbered(raw)) or not readable(h, queue, task, came_to, skills) then
             turn_away(c, lane, id)
             quarantine(t, id, queue, READY)
             return 'gone'
         end
-        local terms = h and flow.terms(h)
+        local terms = flow.of(h, packed)
         if h then task, version = h[TASK], h[VERSION] end
         local own = lane.name == '' and lanes.of(t, task, terms) or ''
         if own ~= '' and not (h and h[HOLD] == ASIDE and not gates.first_shut(t, queue, task, terms)) then
@@ -432,7 +437,7 @@ do
         if t.gates or terms then gates.charge(t, queue, task, terms) end
         take_out(lane, id)
         o.apart = own ~= ''
-        if h then grant(c, id, h, raw, from) else grant_fresh(c, id, raw, from, task, queue, rank) end
+        if h then grant(c, id, h, raw, from) else grant_fresh(c, id, raw, from, task, queue, rank, packed, ends) end
         return 'granted'
     end
 

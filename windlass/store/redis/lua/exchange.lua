@@ -55,17 +55,18 @@ end
 -- A job that came in with nothing unusual and succeeds at its first try: its only head is written here, put together
 -- from what its stamp and the exchange say.
 local function settle_fresh(t, s, id, stamp, result, keep)
-    local from, task, _, queue = read_stamp(stamp)
+    local from, task, _, queue, _, terms = read_stamp(stamp)
     if not from then return false end
     local bucket, size = bucket_for(t, s, keep, queue), #s.heads
     t.rank = t.rank + 1
     add(t, bucket.key, t.rank, id)
     s.done[queue] = (s.done[queue] or 0) + 1
-    if t.gates then gates.free(t, queue, task) end
+    if t.gates or terms then gates.free(t, queue, task, terms and flow.read(terms)) end
     s.heads[size + 1] = id
     s.heads[size + 2] = '\220\0\34\207\0\0\0' .. sub(stamp, 1, 5) .. '\207\0\0' .. sub(stamp, 6, from)
         .. '\4\1\1\207\0\0' .. sub(stamp, -6) .. '\0\0\0\160\207\0\0' .. sub(stamp, -12, -7) .. '\203' .. sub(stamp, -20, -13)
-        .. s.finished .. bucket.text .. '\160\160\160' .. (result ~= '' and text_head(#result) .. result or '\194') .. '\194\194\194'
+        .. s.finished .. bucket.text .. '\160\160\160' .. (result ~= '' and text_head(#result) .. result or '\194') .. '\194'
+        .. (terms and text(terms) or '\194') .. '\194'
     t.ended[#t.ended + 1] = id
     t.brief[id] = result
     news(t, 'succeeded', s.worker, id, task, queue)

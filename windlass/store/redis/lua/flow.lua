@@ -1,15 +1,30 @@
 -- Flow: the terms of a job, and what follows from them when it ends, goes, or leaves its worker.
 --
--- Terms are kept in the head as they came: MessagePack, the fields of core/terms.py in their order.
+-- Terms are kept as they came: MessagePack, the fields of core/terms.py in their order. In the head; of a job that came in with nothing
+-- else unusual and needs none (it is not unique, not in order, does not age) behind its body, and while it runs in its stamp.
 do
+    -- What there is not at the end of terms is as usual. Most have a key and nothing else.
+    local USUAL = {
+        ordered = false, seq = 0, gap = 60000, key_limit = 0, every = 0, burst = 0, units = 1, breaker = '', batch = false, ageing = 0,
+        unique = '', policy = 0, window = 0, most = 0, max_ready = 0, drop_oldest = false, strict = false, apart = false,
+    }
+    local AS_USUAL = { __index = USUAL }
+    local NAMES = {
+        'key', 'ordered', 'seq', 'gap', 'key_limit', 'rate', 'units', 'breaker', 'batch', 'ageing', 'unique', 'policy', 'window', 'most',
+        'max_ready', 'drop_oldest',
+    }
+
     local function decode(packed)
         local s = cmsgpack.unpack(packed)
-        local rate = s[6]
-        local terms = {
-            key = s[1], ordered = s[2], seq = s[3], gap = s[4], key_limit = s[5], every = rate and rate[1] or 0, burst = rate and rate[2] or 0,
-            units = s[7], breaker = s[8], batch = s[9], ageing = s[10], unique = s[11], policy = s[12], window = s[13], most = s[14],
-            max_ready = s[15], drop_oldest = s[16],
-        }
+        local terms = setmetatable({ key = s[1] }, AS_USUAL)
+        if s[2] == nil and s[1] ~= '' then
+            terms.lane = 'k' .. s[1]
+            return terms
+        end
+        for i, name in ipairs(NAMES) do
+            if s[i] ~= nil then terms[name] = s[i] end  -- a rate may be missing in the midst of them
+        end
+        if terms.rate then terms.every, terms.burst = terms.rate[1], terms.rate[2] end
         local _ = terms.seq + terms.gap + terms.key_limit + terms.every + terms.burst + terms.units + terms.ageing + terms.policy
             + terms.window + terms.most + terms.max_ready
         _ = terms.key .. terms.breaker .. terms.unique
@@ -37,6 +52,12 @@ do
 
     -- The terms of a row, nil where it has none.
     function flow.terms(h) return h[TERMS] and flow.read(h[TERMS]) or nil end
+
+    -- The terms of a job that may have no row: then they are in its body.
+    function flow.of(h, packed)
+        if h then return h[TERMS] and flow.read(h[TERMS]) or nil end
+        return packed and flow.read(packed)
+    end
 
     -- A job with terms is over, deleted, or goes to another queue: what it had is free. `moves`: it keeps its unique key.
     function flow.over(t, id, h, moves)

@@ -1,5 +1,5 @@
 -- insert(settings, now, extras, id, body, id, body, …)
---   extras   MessagePack: per job 0, or what is not as usual about it:
+--   extras   MessagePack: per job 0; or its terms, if they are all that is not as usual, and need no head; or all that is not as usual:
 --            [delay, at, expires_in, expires_at, expire_to, max_crashes, crash_delay, keep_done, keep_failed, terms or false]
 --   body     MessagePack: task, version, queue, priority, payload, meta
 -- Answers one string per job: '' accepted; '=' the same job was there, with a name behind it: the one that has its unique key; 'R' the one
@@ -139,13 +139,15 @@ end
 
 local function accept(t, b, id, parts, extra, new, follows)
     t.n = t.n + 1
-    local raw = struct.pack('>I5', t.n) .. b.prefix .. parts
+    local bare = type(extra) ~= 'table'
+    local raw = struct.pack('>I5', t.n) .. b.prefix .. parts .. (bare and extra ~= 0 and binary(extra) or '')
     b.bodies[id], b.fresh[#b.fresh + 1] = raw, id
-    if extra == 0 and (not t.gates or not gates.is_gated(t, new.task)) then
+    local lane = bare and lanes.of(t, new.task, new.terms)
+    if lane == '' then
         add_ready(t, b, id, new.queue, new.priority)
-    elseif extra == 0 then
+    elseif bare then
         count(t, new.queue, READY, 1)
-        lanes.join_fresh(t, id, new.queue, 't' .. new.task, next_rank(t, new.priority))
+        lanes.join_fresh(t, id, new.queue, lane, next_rank(t, new.priority))
     else
         insert_special(t, id, raw, extra, follows)
         if follows then
@@ -180,7 +182,9 @@ local function take_in(t, b, args, from, last, extras, at)
         else
             local _, task, version, queue, priority = unpack_limit(parts, 4, 0)
             local new = { task = task, version = version, queue = queue, priority = priority, parts = parts, due = 0 }
-            if extra ~= 0 then
+            if type(extra) == 'string' then
+                new.terms = flow.read(extra)
+            elseif extra ~= 0 then
                 new.due = max(extra[2], extra[1] > 0 and t.now + extra[1] or 0)
                 new.terms = extra[10] and flow.read(extra[10])
             end

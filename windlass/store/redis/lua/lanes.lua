@@ -363,8 +363,13 @@ do
             h = packed and read_head(packed)
             if h then t.rows[id] = h end
         end
-        if not h and (byte(lane, 1) ~= 116 or not t.gates) then return nil, nil, h end
-        local task, terms = h and h[TASK] or sub(lane, 2), h and flow.terms(h)
+        local task, terms = h and h[TASK], h and flow.terms(h)
+        if not h then
+            local _, packed
+            _, task, _, _, _, packed = read_body(call('HGET', t.k.jobs, id))
+            if not task then return nil, nil, h end
+            terms = flow.of(h, packed)
+        end
         local gate, opens = gates.first_shut(t, queue, task, terms, true)
         return gate, opens, h, terms
     end

@@ -89,7 +89,7 @@ local function binary_at(s, at)
 end
 
 -- A body's small parts, or nil where it is damaged anywhere: from, task, version, queue, priority. `from` is where the
--- payload begins.
+-- payload begins. Of a job that came in with terms that need no head: these, as they are written, and where the rest ends.
 local function read_body(raw)
     if not raw or #raw <= PREFIX then return nil end
     local fine, from, task, version, queue, priority = pcall(unpack_limit, raw, 4, PREFIX)
@@ -98,14 +98,17 @@ local function read_body(raw)
     end
     local _, ends = binary_at(raw, from)
     if ends then _, ends = binary_at(raw, ends) end
-    if ends ~= #raw then return nil end
-    return from, task, version, queue, priority
+    if not ends then return nil end
+    if ends == #raw then return from, task, version, queue, priority end
+    local starts, last = binary_at(raw, ends)
+    if last ~= #raw then return nil end
+    return from, task, version, queue, priority, sub(raw, starts + 1, last), ends
 end
 
 -- A node's body is written before it is accepted, and has no number: such a one always has a head.
 local function is_numbered(raw) return byte(raw, 5) ~= 0 or sub(raw, 1, 5) ~= '\0\0\0\0\0' end
 
--- A body's payload, and its meta as it is written.
+-- A body's payload, and what is behind it as it is written.
 local function payload_of(raw, from)
     local starts, ends = binary_at(raw, from)
     return sub(raw, starts + 1, ends), sub(raw, ends + 1)
@@ -115,18 +118,18 @@ local function new_body(n, at, parts) return struct.pack('>I5I6', n, at) .. part
 
 -- The head of a job that has none: as it came in, with its place in the ready order.
 local function fresh_head(raw, rank)
-    local from, task, version, queue, priority = read_body(raw)
+    local from, task, version, queue, priority, terms = read_body(raw)
     if not from then return nil end
     local n, at = struct.unpack('>I5I6', raw)
     return {
         n, at, task, version, queue, priority, READY, 1, 0, 0, 0, 0, 0,
         '', 0, rank, 0, 0, 0, CANCELLED, MAX_CRASHES_DEFAULT, 0,
-        NOT_HELD, 0, 0, 0, '', '', '', '', false, false, false, false,
+        NOT_HELD, 0, 0, 0, '', '', '', '', false, false, terms or false, false,
     }
 end
 
--- A stamp is what is known of a job that runs as it came in: the start of its body, padding, then '>dI6I6' (rank, started,
--- exchange). It spares the writing of a head that would be written again a moment later. The padding makes it longer than
+-- A stamp is what is known of a job that runs as it came in: the start of its body, its terms if it has some, padding, then '>dI6I6'
+-- (rank, started, exchange). It spares the writing of a head that would be written again a moment later. The padding makes it longer than
 -- the server packs into a list: such a small hash would be searched from its beginning for each of its fields.
 local PADDING = '............................'
 
@@ -137,19 +140,21 @@ local function read_stamp(stamp)
     if not fine or type(task) ~= 'string' or type(version) ~= 'number' or type(queue) ~= 'string' or type(priority) ~= 'number' then
         return nil
     end
-    if from + #PADDING + 20 ~= #stamp then return nil end
-    return from, task, version, queue, priority
+    if from + #PADDING + 20 == #stamp then return from, task, version, queue, priority end
+    local starts, ends = binary_at(stamp, from)
+    if not ends or ends + #PADDING + 20 ~= #stamp then return nil end
+    return from, task, version, queue, priority, sub(stamp, starts + 1, ends)
 end
 
 local function head_of_stamp(stamp, worker)
-    local from, task, version, queue, priority = read_stamp(stamp)
+    local from, task, version, queue, priority, terms = read_stamp(stamp)
     if not from then return nil end
     local n, at = struct.unpack('>I5I6', stamp)
     local rank, started, seq = struct.unpack('>dI6I6', stamp, #stamp - 19)
     return {
         n, at, task, version, queue, priority, RUNNING, 1, 1, seq, 0, 0, 0,
         worker, started, rank, 0, 0, 0, CANCELLED, MAX_CRASHES_DEFAULT, 0,
-        NOT_HELD, 0, 0, 0, '', '', '', '', false, false, false, false,
+        NOT_HELD, 0, 0, 0, '', '', '', '', false, false, terms or false, false,
     }
 end
 

@@ -157,7 +157,7 @@ do
         if not h or not is_numbered(raw) then return nil end
         local rank = call('ZSCORE', t.p .. 'ready:' .. h[QUEUE], id)
         if not rank and t.lanes then
-            rank = call('ZSCORE', t.p .. 'lane:' .. h[QUEUE] .. '\nt' .. h[TASK], id)
+            rank = call('ZSCORE', t.p .. 'lane:' .. h[QUEUE] .. '\n' .. lanes.name(h), id)
             if rank then h[HOLD] = LANE end
         end
         if rank then
@@ -217,7 +217,7 @@ local function load_all(t, ids)
         for i, rank in ipairs(call_many('ZMSCORE', t.p .. 'ready:' .. queue, members)) do
             local h = t.rows[members[i]]
             if not rank and t.lanes then
-                rank = call('ZSCORE', t.p .. 'lane:' .. queue .. '\nt' .. h[TASK], members[i])
+                rank = call('ZSCORE', t.p .. 'lane:' .. queue .. '\n' .. lanes.name(h), members[i])
                 if rank then h[HOLD] = LANE end
             end
             if rank then h[RANK] = tonumber(rank) else running[#running + 1] = members[i] end
