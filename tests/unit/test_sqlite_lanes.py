@@ -112,7 +112,7 @@ async def test_an_insert_takes_as_many_statements_for_many_keys_as_for_one(store
         with traced(store) as seen:
             await store.insert([job(first + n, terms=Terms(key=f"k{n % keys}")) for n in range(500)])
         counts.append(len(seen))
-    assert counts[0] == counts[1]
+    assert counts[1] <= counts[0]
 
 
 async def test_a_batch_of_unique_jobs_is_not_asked_for_one_by_one(store: SQLiteStore) -> None:
