@@ -109,6 +109,15 @@ def limits_of(layer: Mapping[str, Any]) -> Limits:
     return Limits(limit=layer.get("limit") or None, rate=rate if rate is not None and rate.every else None)
 
 
+_LIMITING = frozenset(("rate", "limit", "key_limit", "key_rate", "ordered", "breaker", "batch"))
+
+
+def has_limits(app: Windlass) -> bool:
+    """Whether jobs of this app's lanes may hold what others wait for: then none is taken before it can start."""
+    layers = (*(task.layer for task in app.tasks.values()), *app.queue_layers.values(), app.defaults)
+    return any(not _LIMITING.isdisjoint(layer) for layer in layers)
+
+
 async def declare_limits(store: Store, app: Windlass) -> None:
     """Let the gates say what the code says now; a limit that is no longer in the code goes."""
     wanted = declared_limits(app)

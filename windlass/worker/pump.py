@@ -36,10 +36,11 @@ class Pump:
     """``acked`` is the last exchange whose claims are in the executor's hands; the heartbeat reports it."""
 
     def __init__(
-        self, store: Store, shares: Shares, executor: Executor, notes: NoteBuffer, on_gone: Callable[[], None]
-    ) -> None:
+        self, store: Store, shares: Shares, executor: Executor, notes: NoteBuffer, on_gone: Callable[[], None],
+        lanes_ahead: bool = False,
+    ) -> None:  # fmt: skip
         self._store, self._shares, self._executor, self._notes = store, shares, executor, notes
-        self._on_gone = on_gone
+        self._on_gone, self._lanes_ahead = on_gone, lanes_ahead
         self._loop = asyncio.get_running_loop()
         self._event = asyncio.Event()
         self._due: asyncio.TimerHandle | None = None
@@ -98,7 +99,7 @@ class Pump:
         if room:
             # Before the exchange, not after it: a wake-up that arrives together with the reply must not be overwritten.
             self.hungry = False
-        now = min(room, max(0, executor.room(len(moves), 0)))
+        now = -1 if self._lanes_ahead else min(room, max(0, executor.room(len(moves), 0)))
         reply = await self._exchange(moves, Want(self._shares.ask(room), room, not executor.active, now))
         if reply is None:
             return

@@ -25,7 +25,7 @@ from windlass.worker.graphs import Graphs
 from windlass.worker.heartbeat import Heartbeat, Watched
 from windlass.worker.memory import resident_bytes
 from windlass.worker.notes import NoteBuffer
-from windlass.worker.plan import declarations, declare_limits, plan
+from windlass.worker.plan import declarations, declare_limits, has_limits, plan
 from windlass.worker.pump import Pump
 from windlass.worker.scheduler import Scheduler
 from windlass.worker.shares import Shares
@@ -67,7 +67,9 @@ class Worker:
             self.app, self.plan.concurrency, self._notes, self._children, Graphs(self._store), self._nudge
         )
         shares = Shares(self.plan.queues, self.plan.weights)
-        self.pump = Pump(self._store, shares, self.executor, self._notes, self._on_gone)
+        self.pump = Pump(
+            self._store, shares, self.executor, self._notes, self._on_gone, lanes_ahead=not has_limits(self.app)
+        )
         self._scheduler = Scheduler(self.app, self._store)
         self.pump.heed_schedules = self._scheduler.heed
         await self._run_hooks(self.app.start_hooks)
