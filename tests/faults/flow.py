@@ -7,7 +7,7 @@ import math
 import random
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, NamedTuple
 
 from tests.faults.checker import Kill
@@ -40,18 +40,19 @@ async def present(app: Windlass, fleet: Fleet, count: int) -> None:
 
 async def kill_some(
     app: Windlass, fleet: Fleet, rng: random.Random, kills: int, every: tuple[float, float], *, least: int = 3,
-    at_work: Ledger | None = None,
+    at_work: Ledger | None = None, chosen: Callable[[], Awaitable[int]] | None = None,
 ) -> list[Kill]:  # fmt: skip
     """Kill random workers, and start another for each; ``least`` must be there before one is killed.
 
-    With ``at_work`` it is the process that has begun a job last, according to this ledger.
+    With ``at_work`` it is the process that has begun a job last, according to this ledger; with ``chosen`` the one that
+    this names by its pid.
     """
     done: list[Kill] = []
     for _ in range(kills):
         await asyncio.sleep(rng.uniform(*every))
         await present(app, fleet, least)
         alive = [worker for worker in fleet if worker.alive]
-        last = at_work.lines("start")[-1].pid if at_work else 0
+        last = at_work.lines("start")[-1].pid if at_work else await chosen() if chosen else 0
         victim = rng.choice([worker for worker in alive if worker.pid == last] or alive)
         done.append(Kill(victim.pid, time.time()))
         victim.kill()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import socket
 import sys
 from collections import defaultdict
 from datetime import datetime
@@ -52,7 +53,10 @@ async def tick_under_fire(app: Windlass, fleet: Fleet, ledger: Ledger, size: Siz
     tick = app.tasks[flow_jobs.tick.name]
     await app.schedules.put("tick", every(f"{size.every}ms"), tick, limit=size.slots, missed="all", **kept)
     await eventually(lambda: ledger.lines("start"))
-    await kill_some(app, fleet, random.Random(), size.kills, size.pause, least=2)
+    kills = await kill_some(
+        app, fleet, random.Random(), size.kills, size.pause, least=2, chosen=lambda: fired_last(app)
+    )
+    assert len(kills) == size.kills
 
     async def through() -> bool:
         row = await the_row(app)
@@ -60,6 +64,15 @@ async def tick_under_fire(app: Windlass, fleet: Fleet, ledger: Ledger, size: Siz
 
     await eventually(through, timeout=size.timeout, every=0.1)
     await check_slots(app, ledger, size, tick.name)
+
+
+async def fired_last(app: Windlass) -> int:
+    """The pid of the worker that fired last."""
+    fired = [event for past in (await histories(app)).values() for event in past if event.kind == "schedule_fired"]
+    if not fired:
+        return 0
+    worker = max(fired, key=lambda event: event.at).worker
+    return int(worker.removeprefix(f"{socket.gethostname()}-").partition("-")[0])
 
 
 async def the_row(app: Windlass) -> Schedule:

@@ -399,13 +399,17 @@ class PutSchedule(msgspec.Struct, kw_only=True):
 
 
 class Fire(msgspec.Struct, kw_only=True):
-    """A slot that has come: done only if the row still has this version and this slot, and is not paused."""
+    """A slot that has come: done only if the row still has this version and this slot, and is not paused.
+
+    ``worker``: who fires, for the event.
+    """
 
     name: str
     version: int
     slot: int
     next_slot: int
     jobs: list[NewJob] = []
+    worker: str = ""
 
 
 class Fired(msgspec.Struct, kw_only=True):

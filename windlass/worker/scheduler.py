@@ -62,7 +62,7 @@ class Scheduler:
         self._rows: dict[str, Schedule] = {}
         self._plans: dict[str, tuple[int, Plan | None]] = {}
         self._heap: list[tuple[int, str]] = []
-        self.digest = ""
+        self.digest = self.worker = ""
 
     # -- what the code declares
 
@@ -292,7 +292,10 @@ class Scheduler:
             return []
         stops = [*dict.fromkeys([row.next_slot, *slots]), last]
         return [
-            Fire(name=row.name, version=row.version, slot=slot, next_slot=behind, jobs=jobs.get(slot, []))
+            Fire(
+                name=row.name, version=row.version, slot=slot, next_slot=behind, jobs=jobs.get(slot, []),
+                worker=self.worker,
+            )
             for slot, behind in pairwise(stops)
         ]  # fmt: skip
 

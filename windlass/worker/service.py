@@ -140,7 +140,7 @@ class Worker:
         id = f"{socket.gethostname()}-{os.getpid()}-{new_id()}"
         await declare_limits(self._store, self.app)  # before the first beat: no job starts under yesterday's limits
         await self._store.listen(id, self._on_mail)
-        self.id = self._notes.worker = id
+        self.id = self._notes.worker = self._scheduler.worker = id
         self._tell({"worker": self.id})
 
     def _presence(self) -> Presence:

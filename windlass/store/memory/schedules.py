@@ -47,7 +47,7 @@ def page(hub: Hub, names: Sequence[str], after: str, limit: int, now: int) -> Sc
 def fire(hub: Hub, fires: Sequence[Fire], now: int) -> list[Fired]:
     batch = inserts.Batch(hub, now, bounded=False)
     fired: list[Fired] = []
-    events: list[list[object]] = []
+    groups: list[Group] = []
     for one in fires:
         row = hub.schedules.get(one.name)
         if row is None or row.version != one.version or row.next_slot != one.slot or row.paused:
@@ -58,9 +58,9 @@ def fire(hub: Hub, fires: Sequence[Fire], now: int) -> list[Fired]:
         if one.jobs:
             row.last_job = answers[0].holder or one.jobs[0].id
         first = (one.jobs[0].task, one.jobs[0].queue) if one.jobs else ("", "")
-        events.append([one.name, *first, {"slot": one.slot, "jobs": [job.id for job in one.jobs]}])
+        data = {"slot": one.slot, "jobs": [job.id for job in one.jobs]}
+        groups.append(("schedule_fired", one.worker, [[one.name, *first, data]]))
         fired.append(Fired(done=True, row=msgspec.structs.replace(row), answers=answers))
         hub.stamp += 1
-    groups: list[Group] = [("schedule_fired", "", events)]
     hub.record(now, batch.groups() + groups)
     return fired

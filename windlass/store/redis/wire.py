@@ -544,7 +544,7 @@ def put_schedules(puts: Sequence[PutSchedule]) -> bytes:
 
 
 def fire(fires: Sequence[Fire]) -> list[Word]:
-    said = [[fire.name, fire.version, fire.slot, fire.next_slot, len(fire.jobs)] for fire in fires]
+    said = [[fire.name, fire.version, fire.slot, fire.next_slot, len(fire.jobs), fire.worker] for fire in fires]
     return [encode(said), *insert([job for fire in fires for job in fire.jobs])]
 
 

@@ -103,4 +103,4 @@ def _write(tx: Tx, one: Fire, row: Schedule, answers: Sequence[Answer]) -> None:
         row.last_job, task, queue = answers[0].holder or first.id, first.task, first.queue
     tx.run(FIRED, (row.next_slot, row.fired, row.last_slot, row.last_at, row.last_job, row.name))
     data = {"slot": one.slot, "jobs": [job.id for job in one.jobs]}
-    tx.record("schedule_fired", "", [[one.name, task, queue, data]])
+    tx.record("schedule_fired", one.worker, [[one.name, task, queue, data]])

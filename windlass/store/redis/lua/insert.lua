@@ -6,7 +6,7 @@
 -- that got its arguments; 'C' its id is taken, 'F' its queue is full, 'X' it is refused: with the reason behind it.
 --
 -- fire(settings, now, fires, extras, id, body, …): moves schedules on, and takes their jobs in.
---   fires    MessagePack: [[name, version, slot, next_slot, how many of the jobs are its], …]
+--   fires    MessagePack: [[name, version, slot, next_slot, how many of the jobs are its, who fires], …]
 -- Answers for each: whether it was done, its row or '', and the answers to its jobs.
 
 local function same_job(raw, parts)
@@ -221,7 +221,7 @@ end
 
 -- One slot: false, or the answers to its jobs.
 local function fire_one(t, b, said, args, from, extras, at)
-    local name, version, slot, next_slot, jobs = unpack(said)
+    local name, version, slot, next_slot, jobs, worker = unpack(said)
     local s = schedules.row(t, name)
     if not s or s.version ~= version or s.next_slot ~= slot or s.paused ~= '' then return false end
     local answers = take_in(t, b, args, from, from + 2 * jobs - 1, extras, at)
@@ -238,7 +238,7 @@ local function fire_one(t, b, said, args, from, extras, at)
     local _, task, _, queue = '', '', 1, ''
     if jobs > 0 then _, task, _, queue = unpack_limit(args[from + 1], 3, 0) end
     named = #ids > 0 and cjson.encode(ids) or '[]'
-    news(t, 'schedule_fired', '', name, task, queue, '{"slot":' .. format('%d', slot) .. ',"jobs":' .. named .. '}')
+    news(t, 'schedule_fired', worker, name, task, queue, '{"slot":' .. format('%d', slot) .. ',"jobs":' .. named .. '}')
     return answers
 end
 
