@@ -36,9 +36,10 @@ class Size(NamedTuple):
     rated: int
     kills: int
     timeout: float
+    longest: float = 0.06
 
 
-QUICK = Size(workers=4, limit=3, rate="40/s", limited=250, rated=250, kills=4, timeout=60)
+QUICK = Size(workers=4, limit=3, rate="40/s", limited=250, rated=250, kills=4, timeout=60, longest=0.2)
 FULL = Size(workers=16, limit=8, rate="100/s", limited=6_000, rated=8_000, kills=60, timeout=600)
 
 
@@ -50,11 +51,11 @@ async def hammer(app: Windlass, fleet: Fleet, ledger: Ledger, size: Size) -> Non
         fleet.start(**OPTIONS)
     limited, rated = app.tasks[flow_jobs.limited.name], app.tasks[flow_jobs.rated.name]
     mine = [handle.id for handle in await app.enqueue_many(
-        limited.s(n, round(rng.uniform(0, 0.06), 4)) for n in range(size.limited)
+        limited.s(n, round(rng.uniform(0, size.longest), 4)) for n in range(size.limited)
     )]  # fmt: skip
     others = [handle.id for handle in await app.enqueue_many(rated.s(n) for n in range(size.rated))]
     await eventually(lambda: ledger.lines("start"))
-    kills = await kill_some(app, fleet, rng, size.kills, (0.4, 1.0))
+    kills = await kill_some(app, fleet, rng, size.kills, (0.4, 1.0), at_work=ledger)
     await eventually(lambda: nothing_left(app), timeout=size.timeout, every=0.1)
 
     found, past = await records(app, [*mine, *others]), await histories(app)

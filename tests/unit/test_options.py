@@ -97,7 +97,7 @@ def test_an_unknown_option_gets_a_suggestion(name: str, names: frozenset[str], h
 
 def test_options_have_their_places() -> None:
     assert APP_NAMES < QUEUE_NAMES
-    assert QUEUE_NAMES - TASK_NAMES == {"ageing", "max_ready"}
+    assert {"ageing", "max_ready"} == QUEUE_NAMES - TASK_NAMES
     assert PARSERS.keys() == QUEUE_NAMES | TASK_NAMES | CALL_NAMES
     assert {"delay", "at", "id", "headers"}.isdisjoint(TASK_NAMES)
     assert {"retry_on", "give_up_on", "runs_in", "version", "upcast", "name"}.isdisjoint(CALL_NAMES)

@@ -82,7 +82,7 @@ async def test_a_gate_that_is_no_more_leaves_nothing(bench: RedisBench) -> None:
 async def test_a_damaged_job_that_runs_gives_its_units_back(bench: RedisBench) -> None:
     for gate in ("queue:q", "task:t", "breaker:b"):
         await bench.store.tune([Tuning(name=gate, tuned=Limits(limit=2))])
-    terms = Terms(key="k", key_limit=2, units=2, breaker="b")
+    terms = Terms(key="k", key_limit=2, units=2, breaker="b", ageing=1_000)  # such a one has a head, to be damaged
     await bench.add("a", "b", terms=terms)
     hand = await bench.worker()
     claim = await hand.take("a")

@@ -147,6 +147,7 @@ local function accept(t, b, id, parts, extra, new, follows)
         add_ready(t, b, id, new.queue, new.priority)
     elseif bare then
         count(t, new.queue, READY, 1)
+        t.came[id] = new
         lanes.join_fresh(t, id, new.queue, lane, next_rank(t, new.priority))
     else
         insert_special(t, id, raw, extra, follows)

@@ -358,13 +358,15 @@ do
     -- What keeps the head of a lane: the gate, when time opens that, and the head's row where it has one.
     local function shut_for(t, queue, lane, id)
         local h = t.rows[id]
-        if h == nil then
+        if h == nil and not t.came[id] then
             local packed = call('HGET', t.k.heads, id)
             h = packed and read_head(packed)
             if h then t.rows[id] = h end
         end
         local task, terms = h and h[TASK], h and flow.terms(h)
-        if not h then
+        if not h and t.came[id] then
+            task, terms = t.came[id].task, t.came[id].terms
+        elseif not h then
             local _, packed
             _, task, _, _, _, packed = read_body(call('HGET', t.k.jobs, id))
             if not task then return nil, nil, h end

@@ -129,7 +129,7 @@ do
             p = p, k = keys_of(p), meta = keys[1], settings = settings,
             last = last > 0 and last or host, shift = shift, short = short, n = n, rank = rank, seen = seen, followed = found[2],
             rows = {}, dirty = {}, adds = {}, rems = {}, counts = {}, touched = {}, ended = {}, blocks = {}, told = {},
-            stamped = {}, brief = {}, unheard = {},
+            stamped = {}, brief = {}, unheard = {}, came = {},
             graphs = {}, changed = {}, listed = {}, todos = {}, left = found[3], released = {}, asked = {}, weights = {},
             lanes = found[5], schedules = tonumber(found[6] or 0), tallies = {}, strict = {}, uniques = {}, marks = {}, marked = {},
             freed = {}, opened = {}, wakes = {},
