@@ -22,6 +22,7 @@ from windlass.core.breaker import FORCED_CLOSED, FRESH, Counters, Mode, Rules
 from windlass.core.duration import Duration, to_ms
 from windlass.core.hints import did_you_mean
 from windlass.core.ids import check_name
+from windlass.core.parsers import choice, whole
 from windlass.core.terms import breaker_gate
 from windlass.errors import BreakerOpen, Cancel, ConfigError, Reject, Retry, Snooze, StoreError
 from windlass.locks import check_place
@@ -113,29 +114,22 @@ def parse_breaker(name: str, given: Mapping[str, Any]) -> Settings:
         if option not in BreakerOptions.__annotations__:
             raise ConfigError(f"{where} got an unknown option {option!r}{did_you_mean(option, _OPTIONS)}")
     rules = Rules(
-        errors=_count(given.get("errors", 5) or 0, f"{where}: errors", 0),
+        errors=whole(0, MOST)(given.get("errors", 5) or 0, f"{where}: errors"),
         window=_duration(given.get("window", 60), f"{where}: window"),
         error_rate=_share(given.get("error_rate"), where),
-        least=_count(given.get("least", 10), f"{where}: least", 1),
+        least=whole(1, MOST)(given.get("least", 10), f"{where}: least"),
         open_for=_duration(given.get("open_for", 30), f"{where}: open_for"),
-        probes=_count(given.get("probes", 1), f"{where}: probes", 1),
+        probes=whole(1, MOST)(given.get("probes", 1), f"{where}: probes"),
     )
     if not rules.errors and not rules.error_rate:
         raise ConfigError(f"{where}: with neither errors nor error_rate it would never open")
-    when_open = given.get("when_open", "hold")
-    if when_open not in ("hold", "fail", "drop"):
-        raise ConfigError(f"{where}: when_open is {when_open!r}; give 'hold', 'fail' or 'drop'")
+    when_open = choice("hold", "fail", "drop")(given.get("when_open", "hold"), f"{where}: when_open")
     trip_on, ignore = given.get("trip_on", Exception), given.get("ignore", ())
     return Settings(rules, when_open, _kinds(trip_on, f"{where}: trip_on"), _kinds(ignore, f"{where}: ignore"))
 
 
 _OPTIONS = tuple(BreakerOptions.__annotations__)
-
-
-def _count(value: object, what: str, least: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= 1_000_000:
-        raise ConfigError(f"{what} is {value!r}; give a whole number from {least} to 1,000,000")
-    return value
+MOST = 1_000_000
 
 
 def _duration(value: object, what: str) -> int:

@@ -322,7 +322,7 @@ def test_overlap_is_a_unique_key() -> None:
     ("given", "says"),
     [
         ({"missed": "onse"}, "did you mean 'once'"), ({"overlap": "no"}, "give one of 'allow', 'skip', 'queue'"),
-        ({"limit": 0}, "whole number above 0"), ({"tz": "Mars"}, "unknown time zone"), ({"gap": 1}, "'after', 'skip'"),
+        ({"limit": 0}, "whole number from 1"), ({"tz": "Mars"}, "unknown time zone"), ({"gap": 1}, "'after', 'skip'"),
         ({"start": datetime(2026, 1, 1)}, "naive"), ({"jitter": "x"}, "jitter is 'x'"),  # noqa: DTZ001
     ],
 )  # fmt: skip

@@ -19,6 +19,7 @@ from windlass.core.ids import check_id, check_name
 from windlass.core.job import DEFAULT_PRIORITY, MAX_CRASHES, State
 from windlass.core.keep import Keep, parse_keep
 from windlass.core.limits import Rate, parse_rate
+from windlass.core.parsers import choice, whole
 from windlass.core.retry import (
     BackoffOption,
     Exponential,
@@ -135,25 +136,6 @@ class CallOptions(RunSettings, LaneSettings, UniqueSettings, total=False):
 # -- parsers: from what a user wrote to what the code uses
 
 
-def _whole(low: int, high: int) -> Callable[[object, str], int]:
-    def parse(value: object, what: str) -> int:
-        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-            raise ConfigError(f"{what} is {value!r}; give a whole number from {low} to {high}")
-        return value
-
-    return parse
-
-
-def _choice(*allowed: str) -> Callable[[object, str], str]:
-    def parse(value: object, what: str) -> str:
-        if value not in allowed:
-            hint = did_you_mean(str(value), allowed)
-            raise ConfigError(f"{what} is {value!r}{hint}; give one of {', '.join(map(repr, allowed))}")
-        return str(value)
-
-    return parse
-
-
 def _flag(value: object, what: str) -> bool:
     if not isinstance(value, bool):
         raise ConfigError(f"{what} is {value!r}; give True or False")
@@ -212,24 +194,24 @@ def _breaker(value: object, what: str) -> str:
 
 
 PARSERS: dict[str, Callable[[object, str], Any]] = {
-    "retries": _whole(0, 10_000),
+    "retries": whole(0, 10_000),
     "backoff": lambda value, what: parse_backoff(value),
     "timeout": _limit,
     "soft_timeout": _limit,
     "expires": _expires,
-    "on_expire": _choice("cancel", "fail"),
-    "priority": _whole(0, 9),
+    "on_expire": choice("cancel", "fail"),
+    "priority": whole(0, 9),
     "keep": lambda value, what: parse_keep(value),
     "result": _flag,
-    "on_crash": _choice("retry", "fail"),
-    "max_crashes": _whole(1, 1_000),
+    "on_crash": choice("retry", "fail"),
+    "max_crashes": whole(1, 1_000),
     "cancel_grace": to_ms,
     "retry_on": parse_matchers,
     "give_up_on": parse_matchers,
     "name": lambda value, what: check_name("task", value),
     "queue": lambda value, what: check_name("queue", value),
-    "runs_in": _choice("loop", "thread", "process"),
-    "version": _whole(1, 1_000_000),
+    "runs_in": choice("loop", "thread", "process"),
+    "version": whole(1, 1_000_000),
     "upcast": _upcast,
     "delay": to_ms,
     "at": instant_ms,
@@ -242,19 +224,19 @@ PARSERS: dict[str, Callable[[object, str], Any]] = {
     "key_limit": _most,
     "key_rate": parse_rate,
     "ordered": _flag,
-    "seq": _whole(1, 1 << 53),
+    "seq": whole(1, 1 << 53),
     "gap_timeout": to_ms,
     "units": parse_units,
     "unique": parse_unique,
-    "unique_policy": _choice("keep", "replace", "debounce", "throttle"),
+    "unique_policy": choice("keep", "replace", "debounce", "throttle"),
     "unique_for": _limit,
     "debounce_max": _limit,
     "ageing": _limit,
     "max_ready": _most,
-    "when_full": _choice("wait", "reject", "drop_oldest"),
+    "when_full": choice("wait", "reject", "drop_oldest"),
     "full_timeout": to_ms,
     "breaker": _breaker,
-    "batch": _whole(2, 1_000),
+    "batch": whole(2, 1_000),
     "batch_wait": to_ms,
 }
 

@@ -14,9 +14,9 @@ from typing import Any, Literal
 import msgspec
 
 from windlass.core.duration import Duration, from_ms, instant_ms, to_ms
-from windlass.core.hints import did_you_mean
 from windlass.core.job import Meta, NewJob
 from windlass.core.options import CallOptions
+from windlass.core.parsers import choice, whole
 from windlass.core.terms import UNIQUE_MAX, Policy, Terms
 from windlass.core.timing import Clock, Gap, Repeat, Timing, find_zone, newest_slots, next_slot
 from windlass.errors import ConfigError
@@ -95,16 +95,6 @@ def check_schedule_name(name: object) -> str:
     return name
 
 
-def _choice(*allowed: str) -> Callable[[object, str], str]:
-    def parse(value: object, what: str) -> str:
-        if value not in allowed:
-            hint = did_you_mean(str(value), allowed)
-            raise ConfigError(f"{what} is {value!r}{hint}; give one of {', '.join(map(repr, allowed))}")
-        return str(value)
-
-    return parse
-
-
 def _instant_or_ms(value: object, what: str) -> int | datetime:
     if isinstance(value, datetime):
         instant_ms(value, what)
@@ -112,21 +102,15 @@ def _instant_or_ms(value: object, what: str) -> int | datetime:
     return to_ms(value, what)
 
 
-def _count(value: object, what: str) -> int:
-    if type(value) is not int or value < 1:
-        raise ConfigError(f"{what} is {value!r}; give a whole number above 0")
-    return value
-
-
 _PARSERS: dict[str, Callable[[object, str], Any]] = {
-    "missed": _choice("once", "skip", "all"),
-    "overlap": _choice("allow", "skip", "queue"),
+    "missed": choice("once", "skip", "all"),
+    "overlap": choice("allow", "skip", "queue"),
     "jitter": to_ms,
     "start": _instant_or_ms,
     "end": _instant_or_ms,
-    "limit": _count,
-    "gap": _choice("after", "skip"),
-    "repeat": _choice("first", "last", "both"),
+    "limit": whole(1, 1_000_000_000),
+    "gap": choice("after", "skip"),
+    "repeat": choice("first", "last", "both"),
     "tz": lambda value, what: find_zone(value, what).key,
 }
 POLICY_NAMES = frozenset(_PARSERS)

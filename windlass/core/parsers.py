@@ -1,0 +1,27 @@
+"""Parsers that options of all kinds are made of: from what a user wrote to what the code uses, or a clear error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from windlass.core.hints import did_you_mean
+from windlass.errors import ConfigError
+
+
+def whole(low: int, high: int) -> Callable[[object, str], int]:
+    def parse(value: object, what: str) -> int:
+        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+            raise ConfigError(f"{what} is {value!r}; give a whole number from {low} to {high}")
+        return value
+
+    return parse
+
+
+def choice(*allowed: str) -> Callable[[object, str], str]:
+    def parse(value: object, what: str) -> str:
+        if value not in allowed:
+            hint = did_you_mean(str(value), allowed)
+            raise ConfigError(f"{what} is {value!r}{hint}; give one of {', '.join(map(repr, allowed))}")
+        return str(value)
+
+    return parse
