@@ -46,8 +46,8 @@ async def test_sigterm_lets_running_jobs_finish_and_hands_the_rest_back(
 ) -> None:
     worker = fleet.start(concurrency=3, children=1, grace=10)
     tasks = [quick, threaded, in_child]
-    running = [await app.tasks[task.name].enqueue(n, pause=0.7) for n, task in enumerate(tasks)]
-    await eventually(lambda: len(ledger.lines("start")) == 3)
+    running = [await app.tasks[task.name].enqueue(n, pause=2.5) for n, task in enumerate(tasks)]
+    await eventually(lambda: len(ledger.lines("start")) == 3)  # a child takes a while to start: the others must last
     waiting = [await app.tasks[quick.name].enqueue(n) for n in range(5)]
     worker.term()
     assert [await within(handle) for handle in running] == [0, 1, 2]
