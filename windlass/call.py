@@ -15,6 +15,7 @@ from windlass.core.flow import Asked, FlowRules, make_terms, quiet_time
 from windlass.core.ids import check_name, make_id
 from windlass.core.job import Meta, NewJob
 from windlass.core.options import CALL_NAMES, CallOptions, Resolved, pack_call, parse_options
+from windlass.core.tags import make_tags
 from windlass.core.terms import Terms
 from windlass.errors import ConfigError
 from windlass.values import decode
@@ -45,12 +46,13 @@ class Draft(msgspec.Struct, kw_only=True, gc=False):
     headers: dict[str, str] = {}
     options: Mapping[str, Any] = {}
     terms: Terms | None = None
+    tags: tuple[str, ...] = ()
 
     def to_job(self, source: str, plain_meta: bytes) -> NewJob:
         """The record; ``plain_meta`` is the ready-made encoding for calls with nothing special."""
         rules = self.resolved
-        if self.headers or self.correlation_id or self.options:
-            meta = Meta(source, self.correlation_id, self.headers, pack_call(self.options)).encode()
+        if self.headers or self.correlation_id or self.options or self.tags:
+            meta = Meta(source, self.correlation_id, self.headers, pack_call(self.options), self.tags).encode()
         else:
             meta = plain_meta
         return NewJob(
@@ -164,6 +166,12 @@ def set_terms(draft: Draft, flow: FlowRules, bind: Callable[[], dict[str, Any]] 
         if draft.at:
             raise ConfigError(f"task {draft.task}: a debounced call is delayed by unique_for=; it takes no at=")
         draft.delay = draft.delay or quiet
+
+
+def set_tags(draft: Draft, bind: Callable[[], dict[str, Any]] | None) -> None:
+    """What a call's job is found by. Where its arguments are not known here, only what is written."""
+    search = draft.resolved.search
+    draft.tags = make_tags(draft.resolved.tags, search, bind() if search and bind is not None else {})
 
 
 def needs_stable(options: Mapping[str, Any]) -> bool:

@@ -55,6 +55,21 @@ class UnknownSchedule(WindlassError):
     """There is no schedule of this name."""
 
 
+class NotFound(WindlassError):
+    """There is nothing of this name, or nothing this user may see."""
+
+
+# -- not allowed
+
+
+class Forbidden(WindlassError):
+    """This user may not do that. ``right``: the one that is missing."""
+
+    def __init__(self, message: str | None = None, *, right: str = "") -> None:
+        super().__init__(message)
+        self.right = right
+
+
 # -- held by somebody else
 
 

@@ -113,11 +113,12 @@ WORST = [
 
 
 class Drawn(msgspec.Struct):
-    """One node of a picture: a job, many jobs alike, or a join (``label`` is empty)."""
+    """One node of a picture: a job, many jobs alike, or a join (``label`` is empty). ``jobs``: whose it is."""
 
     label: str
     state: State
     sources: dict[int, str] = {}
+    jobs: Sequence[Job] = ()
 
 
 def drawing(members: Sequence[Job]) -> list[Drawn]:
@@ -143,11 +144,11 @@ def drawing(members: Sequence[Job]) -> list[Drawn]:
 
 def _drawn(jobs: Sequence[Job], sources: dict[int, str]) -> Drawn:
     if len(jobs) == 1:
-        return Drawn(jobs[0].task, jobs[0].state, sources)
+        return Drawn(jobs[0].task, jobs[0].state, sources, jobs)
     states = Counter(job.state for job in jobs)
     worst = min(states, key=WORST.index)
     counts = ", ".join(f"{count} {state}" for state, count in states.most_common())
-    return Drawn(f"{jobs[0].task} × {len(jobs):,} ({counts})", worst, sources)
+    return Drawn(f"{jobs[0].task} × {len(jobs):,} ({counts})", worst, sources, jobs)
 
 
 def _collapse(members: Sequence[Job]) -> tuple[list[Job], list[dict[int, str]]]:

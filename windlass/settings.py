@@ -16,7 +16,10 @@ from windlass.store.base import StoreSettings
 
 
 class AppOptions(JobDefaults, total=False):
-    """Options of ``Windlass(...)``: defaults for every job, and the app's own settings."""
+    """Options of ``Windlass(...)``: defaults for every job, and the app's own settings.
+
+    ``charts``: whether workers keep, in the store, what they counted by the minute and the hour.
+    """
 
     lease: Duration
     beat: Duration
@@ -24,6 +27,7 @@ class AppOptions(JobDefaults, total=False):
     max_payload: int
     events_kept: int
     logs_kept: int
+    charts: bool
 
 
 class WorkerOptions(TypedDict, total=False):
@@ -54,6 +58,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_payload: int = 1_048_576
     events_kept: int = 10_000
     logs_kept: int = 1_000
+    charts: bool = True
     keep: Keep = DEFAULT_KEEP
 
     def for_store(self, name: str) -> StoreSettings:
@@ -68,6 +73,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 _DURATIONS = ("lease", "beat", "unknown_after")
 _COUNTS = ("max_payload", "events_kept", "logs_kept")
+_SWITCHES = ("charts",)
 
 
 def parse_settings(given: Mapping[str, Any], where: str) -> tuple[Settings, dict[str, Any]]:
@@ -81,10 +87,14 @@ def parse_settings(given: Mapping[str, Any], where: str) -> tuple[Settings, dict
             if not isinstance(value, int) or value < 1:
                 raise ConfigError(f"{where}: {name} is {value!r}; give a whole number above 0")
             own[name] = value
+        elif name in _SWITCHES:
+            if not isinstance(value, bool):
+                raise ConfigError(f"{where}: {name} is {value!r}; give True or False")
+            own[name] = value
         elif name in APP_NAMES:
             jobs[name] = value
         else:
-            known = (*_DURATIONS, *_COUNTS, *APP_NAMES)
+            known = (*_DURATIONS, *_COUNTS, *_SWITCHES, *APP_NAMES)
             raise ConfigError(f"{where} got an unknown option {name!r}{did_you_mean(name, known)}")
     defaults = parse_options(jobs, APP_NAMES, where)
     if "keep" in defaults:

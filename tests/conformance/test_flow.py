@@ -27,6 +27,7 @@ from windlass.testing.conformance import Bench, Conformance, Hand, ManualClock
 from windlass.testing.conformance.bench import HOUR, START, move, presence
 from windlass.testing.conformance.flow_model import NEVER, Card, FlowWorld, Gate, Sight
 from windlass.testing.conformance.outcomes import BACK, DEAD, DONE, RETRY_LATER, RETRY_NOW, SNOOZE, STOPPED
+from windlass.testing.conformance.sums import check_sums
 
 __all__ = ["engine"]
 
@@ -433,6 +434,7 @@ async def live(make: Make, units: list[int], steps: list[Step]) -> None:
             await getattr(life, f"do_{step.what}")(step)
             await life.check()
         await life.finish()
+        await check_sums(life.bench)
     finally:
         await store.close()
 

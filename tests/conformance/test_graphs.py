@@ -36,6 +36,7 @@ from windlass.testing.conformance.bench import HOUR, LEASE, START, move, value
 from windlass.testing.conformance.model import Deed, Kind, World
 from windlass.testing.conformance.outcomes import BACK, DEAD, RETRY_NOW, STOPPED
 from windlass.testing.conformance.plans import After, Plan, done
+from windlass.testing.conformance.sums import check_sums
 
 SETTINGS = StoreSettings()
 MANY_CRASHES = 99
@@ -517,6 +518,7 @@ async def live(
         for step in steps:
             await life.do(step)
         await life.finish(how)
+        await check_sums(life.bench)
     finally:
         await store.close()
 

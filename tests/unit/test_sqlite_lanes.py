@@ -171,8 +171,8 @@ async def test_a_file_of_an_older_schema_is_refused(tmp_path: Path) -> None:
     await store.open()
     await store.close()
     with contextlib.closing(apsw.Connection(str(path))) as db:
-        db.execute("UPDATE windlass SET schema = 2")
-    with pytest.raises(StoreError, match=r"schema 2.*begin with a new file"):
+        db.execute("UPDATE windlass SET schema = 3")
+    with pytest.raises(StoreError, match=r"schema 3.*begin with a new file"):
         await store.open()
 
 

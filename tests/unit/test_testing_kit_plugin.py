@@ -102,10 +102,10 @@ def test_the_failing_store_has_every_operation_as_the_contract_has_it() -> None:
 
 async def test_orders_are_obeyed_once_each_and_in_order() -> None:
     store = FailingStore(make_store("memory://"))
-    store.faults.fail("insert", StoreError("no"))
-    store.faults.lose_reply("insert")
-    store.faults.duplicate("insert")
-    store.faults.delay("insert", 0.001)
+    store.orders.fail("insert", StoreError("no"))
+    store.orders.lose_reply("insert")
+    store.orders.duplicate("insert")
+    store.orders.delay("insert", 0.001)
     with pytest.raises(StoreError, match="no"):
         await store.insert([job("a")])
     with pytest.raises(StoreUnavailable, match="reply to insert"):
@@ -115,18 +115,18 @@ async def test_orders_are_obeyed_once_each_and_in_order() -> None:
     (answer,) = await store.insert([job("c")])
     assert answer.status is Accept.ACCEPTED
     assert [one.id for one in await store.get(["a", "b", "c"]) if one] == ["a", "b", "c"]
-    assert store.faults.calls == {"insert": 4, "get": 1}
+    assert store.orders.calls == {"insert": 4, "get": 1}
 
 
 async def test_orders_can_be_repeated_and_withdrawn() -> None:
     store = FailingStore(make_store("memory://"))
-    store.faults.fail("get", times=2)
+    store.orders.fail("get", times=2)
     for _ in range(2):
         with pytest.raises(StoreUnavailable):
             await store.get(["a"])
     assert await store.get(["a"]) == [None]
-    store.faults.fail("sweep", times=9)
-    store.faults.clear()
+    store.orders.fail("sweep", times=9)
+    store.orders.clear()
     await store.sweep()
     with pytest.raises(ConfigError, match="no operation 'settle'"):
-        store.faults.fail("settle")
+        store.orders.fail("settle")

@@ -280,7 +280,7 @@ def check_rules(layer: Mapping[str, Any], signature: inspect.Signature, where: s
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return
     known = [parameter.name for parameter in parameters]
-    for option in ("key", "unique", "units"):
+    for option in ("key", "unique", "units", "search"):
         for name in _named(layer.get(option)):
             if name not in known:
                 raise ConfigError(f"{where}: {option} needs an argument {name!r}, and the task has none of that name"

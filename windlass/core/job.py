@@ -59,6 +59,7 @@ class Meta(msgspec.Struct, frozen=True, omit_defaults=True):
     correlation_id: str = ""
     headers: dict[str, str] = {}
     options: dict[str, Any] = {}
+    tags: tuple[str, ...] = ()
 
     def encode(self) -> bytes:
         return msgspec.json.encode(self)
@@ -88,11 +89,12 @@ class NewJob(msgspec.Struct, kw_only=True):
 
 
 class Claim(msgspec.Struct, array_like=True):
-    """A job granted to a worker. The last six say what a graph brings to it; a job of its own has none of them.
+    """A job granted to a worker. From ``graph`` on, six say what a graph brings to it; a job of its own has none.
 
     ``source``: the node whose value is injected (as ``inject`` says), ``given``: that value where it was at hand.
     ``awaits``: the graph this job started and waited for in an earlier claim of the same run. ``awaited``: that graph's
-    value; no engine sets it, the worker does, and ``given`` where the engine had none at hand.
+    value; no engine sets it, the worker does, and ``given`` where the engine had none at hand. ``due_at``: when it was
+    due, 0 if it never had to wait for its time; ``claimed_at``: when it was granted.
     """
 
     id: str
@@ -116,6 +118,8 @@ class Claim(msgspec.Struct, array_like=True):
     given: bytes | None = None
     awaits: str = ""
     awaited: bytes | None = None
+    due_at: int = 0
+    claimed_at: int = 0
 
     @property
     def fence(self) -> Fence:
@@ -162,21 +166,30 @@ class Job(msgspec.Struct, kw_only=True):
 
 
 class ErrorInfo(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An exception as text: nothing of it is ever imported or rebuilt."""
+    """An exception as text: nothing of it is ever imported or rebuilt.
+
+    ``at``: when the attempt began that ended with it (0: nobody knows), ``took`` ms, ``worker``: where.
+    """
 
     type: str
     message: str
     traceback: str = ""
     fingerprint: str = ""
     attempts: list[AttemptInfo] = []
+    at: int = 0
+    took: int = 0
+    worker: str = ""
 
 
 class AttemptInfo(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One earlier error of a job, without its traceback."""
+    """One earlier error of a job, without its traceback. ``at``: when that attempt began, ``took`` ms."""
 
     attempt: int
     type: str
     message: str
+    at: int = 0
+    took: int = 0
+    worker: str = ""
 
 
 class Progress(msgspec.Struct, frozen=True, omit_defaults=True):

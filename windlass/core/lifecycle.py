@@ -164,7 +164,7 @@ def with_history(error: ErrorInfo, claim: Claim) -> ErrorInfo:
     if claim.error is None:
         return error
     last = _error_decoder.decode(claim.error)
-    earlier = [*last.attempts, AttemptInfo(claim.attempt, last.type, last.message)]
+    earlier = [*last.attempts, AttemptInfo(claim.attempt, last.type, last.message, last.at, last.took, last.worker)]
     return msgspec.structs.replace(error, attempts=earlier[-MAX_ATTEMPTS_KEPT:])
 
 

@@ -30,6 +30,7 @@ from windlass.core.retry import (
     portable_backoff,
     read_backoff,
 )
+from windlass.core.tags import parse_search, parse_tags
 from windlass.errors import ConfigError
 
 OnCrash = Literal["retry", "fail"]
@@ -89,7 +90,7 @@ class QueueOptions(JobDefaults, LaneSettings, total=False):
 
 
 class UniqueSettings(TypedDict, total=False):
-    """Options of task and call: what there is only one of, and what a job weighs."""
+    """Options of task and call: what there is only one of, what a job weighs, and what it is found by."""
 
     key: Key | None
     units: int | Callable[..., int]
@@ -97,6 +98,7 @@ class UniqueSettings(TypedDict, total=False):
     unique_policy: UniquePolicy
     unique_for: Duration
     debounce_max: Duration
+    tags: Sequence[str] | str
 
 
 class TaskOptions(RunSettings, LaneSettings, UniqueSettings, total=False):
@@ -112,6 +114,7 @@ class TaskOptions(RunSettings, LaneSettings, UniqueSettings, total=False):
     rate: str | Rate | None
     limit: int | None
     breaker: str | None
+    search: Sequence[str]
 
 
 class BatchOptions(TaskOptions, total=False):
@@ -238,6 +241,8 @@ PARSERS: dict[str, Callable[[object, str], Any]] = {
     "breaker": _breaker,
     "batch": whole(2, 1_000),
     "batch_wait": to_ms,
+    "tags": parse_tags,
+    "search": parse_search,
 }
 
 APP_NAMES = frozenset(JobDefaults.__optional_keys__)
@@ -263,6 +268,7 @@ class Resolved(msgspec.Struct, frozen=True):
     """What holds for a job of one task in one queue once all layers are laid over each other.
 
     ``full_wait``: so long a caller waits for room in a full queue. ``flow``: None where nothing is said of it.
+    ``search``: arguments that become tags.
     """
 
     queue: str
@@ -280,6 +286,8 @@ class Resolved(msgspec.Struct, frozen=True):
     cancel_grace: int = 10_000
     full_wait: int = FULL_WAIT
     flow: FlowRules | None = None
+    tags: tuple[str, ...] = ()
+    search: tuple[str, ...] = ()
 
 
 Layer = Mapping[str, Any]
@@ -312,6 +320,8 @@ def resolve(queue: str, call: Layer, task: Layer, of_queue: Layer, app: Layer, t
         cancel_grace=merged.get("cancel_grace", 10_000),
         full_wait=merged.get("full_timeout", FULL_WAIT) if merged.get("when_full", "wait") == "wait" else 0,
         flow=make_flow(merged),
+        tags=(*task.get("tags", ()), *call.get("tags", ())),  # a call's come on top
+        search=task.get("search", ()),
     )
 
 

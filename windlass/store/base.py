@@ -432,6 +432,35 @@ class SchedulePage(msgspec.Struct):
     now: int = 0
 
 
+class Item(msgspec.Struct, frozen=True, kw_only=True):
+    """A small record on a shelf: an ordered map of names to bytes, apart from jobs. Engines read nothing in ``body``.
+
+    ``body`` None takes it off. ``ttl``: ms until it goes by itself, 0 for never; a listing answers what is left of it.
+    """
+
+    shelf: str
+    key: str
+    body: bytes | None = None
+    ttl: int = 0
+
+
+class Total(msgspec.Struct, frozen=True, array_like=True):
+    """How many events of a kind there ever were, of jobs of a task in a queue."""
+
+    kind: str
+    queue: str
+    task: str
+    count: int
+
+
+class Fault(msgspec.Struct, frozen=True, array_like=True):
+    """The dead letters of one fingerprint: how many there are, and the one accepted last."""
+
+    fingerprint: str
+    count: int
+    newest: str
+
+
 class StoreInfo(msgspec.Struct, kw_only=True):
     """What ``doctor`` reports: the engine, how durable an accepted job is, and warnings worth reading."""
 
@@ -464,7 +493,7 @@ class Serial(Protocol):
 
 
 class Store(Protocol):
-    """About thirty methods, plural wherever there can be many."""
+    """About thirty-five methods, plural wherever there can be many."""
 
     async def open(self) -> None:
         """Connect, and create or check the schema. Opening twice is harmless."""
@@ -577,8 +606,28 @@ class Store(Protocol):
     async def logs(self, id: str, after: int = -1, limit: int = MAX_BATCH) -> list[LogLine]:
         """A job's log lines behind number ``after``."""
 
-    async def events(self, after: int, limit: int = 100) -> list[Entry]:
-        """Event entries with a seq above ``after``, oldest first; ``after=-1`` answers only the newest entry."""
+    async def events(self, after: int, limit: int = 100, kinds: Sequence[str] = ()) -> list[Entry]:
+        """Event entries with a seq above ``after``, oldest first; ``after=-1`` answers only the newest entry.
+
+        ``kinds``: only entries with an event of one of these kinds, each with its groups of those kinds and no others.
+        """
+
+    async def totals(self) -> list[Total]:
+        """How many events there ever were, by kind, queue and task; events kept or not."""
+
+    async def faults(self, limit: int = MAX_BATCH) -> list[Fault]:
+        """The dead letters by fingerprint, the most frequent first."""
+
+    async def shelve(self, items: Sequence[Item]) -> None:
+        """Put items on their shelves, over what has their key, or take them off. At most MAX_BATCH of them."""
+
+    async def shelf(
+        self, name: str, after: str = "", until: str = "", limit: int = MAX_BATCH, newest_first: bool = False
+    ) -> list[Item]:
+        """Items of a shelf in the order of their keys (code points): behind ``after`` and before ``until``, exclusive.
+
+        ``newest_first``: the largest key first, going down from ``until`` to ``after``.
+        """
 
     async def queues(self) -> list[QueueInfo]:
         """Every queue that has or had jobs."""

@@ -28,12 +28,14 @@ from windlass.store.base import (
     ChangeReply,
     Deliver,
     ExchangeReply,
+    Fault,
     Fire,
     Fired,
     GateInfo,
     GraphAnswer,
     GraphPage,
     Hold,
+    Item,
     Note,
     Page,
     Presence,
@@ -45,6 +47,7 @@ from windlass.store.base import (
     Store,
     StoreInfo,
     SweepReply,
+    Total,
     Tuning,
     UniqueInfo,
     Want,
@@ -57,7 +60,7 @@ OPERATIONS = frozenset(name for name in vars(Store) if not name.startswith("_"))
 Kind = Literal["fail", "lose_reply", "delay", "duplicate"]
 
 
-class Fault(msgspec.Struct):
+class Order(msgspec.Struct):
     """One order: what happens to the next ``times`` calls of an operation."""
 
     operation: str
@@ -71,39 +74,39 @@ class Faults:
     """The orders, obeyed first come first served per operation, and a count of the calls. Shared by many stores."""
 
     def __init__(self) -> None:
-        self._orders: list[Fault] = []
+        self._orders: list[Order] = []
         self._lock = threading.Lock()
         self.calls: Counter[str] = Counter()
 
     def fail(self, operation: str, error: Exception | None = None, times: int = 1) -> None:
         """The call fails and nothing is applied."""
-        self._order(Fault(operation, "fail", times, error))
+        self._order(Order(operation, "fail", times, error))
 
     def lose_reply(self, operation: str, error: Exception | None = None, times: int = 1) -> None:
         """The call is applied, and the caller hears StoreUnavailable: what a cut connection does."""
-        self._order(Fault(operation, "lose_reply", times, error))
+        self._order(Order(operation, "lose_reply", times, error))
 
     def delay(self, operation: str, seconds: float, times: int = 1) -> None:
         """The call is applied after so many real seconds."""
-        self._order(Fault(operation, "delay", times, seconds=seconds))
+        self._order(Order(operation, "delay", times, seconds=seconds))
 
     def duplicate(self, operation: str, times: int = 1) -> None:
         """The call is applied twice and the second answer returned: what a resend does."""
-        self._order(Fault(operation, "duplicate", times))
+        self._order(Order(operation, "duplicate", times))
 
     def clear(self) -> None:
         """Forget orders not yet obeyed."""
         with self._lock:
             self._orders.clear()
 
-    def _order(self, fault: Fault) -> None:
+    def _order(self, fault: Order) -> None:
         if fault.operation not in OPERATIONS:
             hint = did_you_mean(fault.operation, OPERATIONS)
             raise ConfigError(f"a store has no operation {fault.operation!r}{hint}")
         with self._lock:
             self._orders.append(fault)
 
-    def take(self, operation: str) -> Fault | None:
+    def take(self, operation: str) -> Order | None:
         """What is ordered for this call, used up by it."""
         with self._lock:
             self.calls[operation] += 1
@@ -116,14 +119,14 @@ class Faults:
 
 
 class FailingStore:
-    """``FailingStore(store)``; orders are given to ``.faults``."""
+    """``FailingStore(store)``; orders are given to ``.orders``."""
 
     def __init__(self, store: Store, faults: Faults | None = None) -> None:
         self.store = store
-        self.faults = faults or Faults()
+        self.orders = faults or Faults()
 
     async def _call(self, operation: str, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        fault = self.faults.take(operation)
+        fault = self.orders.take(operation)
         if fault is None:
             return await call()
         if fault.kind == "fail":
@@ -232,8 +235,22 @@ class FailingStore:
     async def logs(self, id: str, after: int = -1, limit: int = MAX_BATCH) -> list[LogLine]:
         return await self._call("logs", lambda: self.store.logs(id, after, limit))
 
-    async def events(self, after: int, limit: int = 100) -> list[Entry]:
-        return await self._call("events", lambda: self.store.events(after, limit))
+    async def events(self, after: int, limit: int = 100, kinds: Sequence[str] = ()) -> list[Entry]:
+        return await self._call("events", lambda: self.store.events(after, limit, kinds))
+
+    async def totals(self) -> list[Total]:
+        return await self._call("totals", self.store.totals)
+
+    async def faults(self, limit: int = MAX_BATCH) -> list[Fault]:
+        return await self._call("faults", lambda: self.store.faults(limit))
+
+    async def shelve(self, items: Sequence[Item]) -> None:
+        await self._call("shelve", lambda: self.store.shelve(items))
+
+    async def shelf(
+        self, name: str, after: str = "", until: str = "", limit: int = MAX_BATCH, newest_first: bool = False
+    ) -> list[Item]:
+        return await self._call("shelf", lambda: self.store.shelf(name, after, until, limit, newest_first))
 
     async def queues(self) -> list[QueueInfo]:
         return await self._call("queues", self.store.queues)

@@ -28,6 +28,7 @@ from windlass.worker.children import Children
 from windlass.worker.executor import Executor
 from windlass.worker.graphs import Graphs
 from windlass.worker.notes import NoteBuffer
+from windlass.worker.notifier import Notifier
 from windlass.worker.plan import declarations, declare_limits, default_queues
 from windlass.worker.runner import TIMED_OUT, Elsewhere, Run, judge, run_blocking, run_on_loop, timed_out
 from windlass.worker.scheduler import Scheduler
@@ -64,6 +65,7 @@ class Shift:
         self._executor = Executor(app, SLOTS, self._notes, children, Graphs(store), self._news.set)
         self._executor._threads = self._threads
         self._scheduler = Scheduler(app, store, clock)
+        self._notifier = Notifier(app, store, clock) if app.notices else None
 
     # -- life
 
@@ -73,6 +75,8 @@ class Shift:
         await self._run_hooks(self._app.start_hooks)
         await self._insist(lambda: declare_limits(self._store, self._app))
         await self._insist(self._scheduler.declare)
+        if self._notifier is not None:
+            await self._insist(self._notifier.begin)
         await self._insist(lambda: self._store.listen(self.id, self._on_mail))
 
     async def stop(self) -> None:
@@ -80,6 +84,8 @@ class Shift:
             self._app.run_layers.remove(self._keep_error)
         self._executor.drop()
         await self._notes.flush()
+        if self._notifier is not None:
+            await self._notifier.stop()
         await self._insist(lambda: self._store.leave(self.id))
         await self._insist(lambda: self._store.unlisten(self.id))
         self._executor.close()
@@ -97,8 +103,8 @@ class Shift:
     async def next_step(self) -> int:
         """Milliseconds until something is due, or -1."""
         reply = await self._beat()
-        scheduled = await self._insist(self._scheduler.catch_up)
-        times = [ms for ms in (reply.next_due, reply.next_check, scheduled) if ms >= 0]
+        scheduled, told = await self._insist(self._scheduler.catch_up), await self._tell()
+        times = [ms for ms in (reply.next_due, reply.next_check, scheduled, told) if ms >= 0]
         return min(times, default=-1)
 
     async def work_off(self) -> None:
@@ -107,10 +113,15 @@ class Shift:
             await self._insist(self._scheduler.catch_up)
             while (swept := await self._insist(self._store.sweep)).more:
                 pass
+            await self._tell()
             await self._beat()
             # A workflow may have more to do at once than fits one step: ends to spread, and jobs they will start.
             if not await self._run_due() and swept.next_check != 0:
                 return
+
+    async def _tell(self) -> int:
+        """Make the jobs of notices; ms until there is another to make, or -1."""
+        return await self._insist(self._notifier.catch_up) if self._notifier is not None else -1
 
     async def _run_due(self) -> bool:
         """Whether there was anything to run."""

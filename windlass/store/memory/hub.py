@@ -16,13 +16,14 @@ from windlass.core import lifecycle
 from windlass.core.graph import WORK, because
 from windlass.core.job import Finished, State
 from windlass.store.base import Clock, Schedule, StoreSettings
-from windlass.store.memory import gates, inserts, lanes, retention, unique
+from windlass.store.memory import faults, gates, inserts, lanes, retention, unique
 from windlass.store.memory.cells import CellRow
 from windlass.store.memory.clock import StoreClock
 from windlass.store.memory.gates import OPEN, Gate
 from windlass.store.memory.lanes import BAND, Lane, Order
 from windlass.store.memory.nodes import GraphRow, Phase, Todo
 from windlass.store.memory.records import ASIDE, NOT_HELD, Row, WorkerRow
+from windlass.store.memory.shelves import Shelf
 from windlass.store.memory.telling import Telling
 
 Heap = list[tuple[int, Row]]
@@ -46,6 +47,7 @@ class Hub(Telling):
         self.counts: defaultdict[str, Counter[State]] = defaultdict(Counter)
         self.accepted = self.ranks = self.turns = self.versions = 0
         self.touched: set[str] = set()
+        self.faults: dict[str, list[tuple[int, str]]] = {}
         self.default_keep: dict[str, tuple[str, str]] = {}
         # How many jobs a step made claimable, by queue: so many idle workers are woken behind it.
         self.fresh: defaultdict[str, int] = defaultdict(int)
@@ -60,6 +62,9 @@ class Hub(Telling):
         self.schedules: dict[str, Schedule] = {}
         self.stamp = 0
         self.fading: list[tuple[int, int, Callable[[int], None]]] = []
+        # Shelves. ``going``: how many of all items will be gone by themselves.
+        self.shelves: dict[str, Shelf] = {}
+        self.going = 0
         # Graphs. ``nodes`` has what is no job: joins, and jobs that are staged or not opened yet.
         self.staging: dict[str, GraphRow] = {}
         self.graphs: dict[str, GraphRow] = {}
@@ -88,11 +93,14 @@ class Hub(Telling):
         if self.gates or self.keys or self.orders:
             lanes.changed(self, row, was)
 
-    def make_ready(self, row: Row, keep_place: bool = False) -> None:
-        """Into the ready order, at its end unless it keeps its place; in a strict lane it always does."""
+    def make_ready(self, row: Row, keep_place: bool = False, due: int = 0) -> None:
+        """Into the ready order, at its end unless it keeps its place; in a strict lane it always does.
+
+        ``due``: the time that has come for it. It is known of whoever runs then, also when he goes back to his place.
+        """
         self.watch_expiry(row)
         self.set_state(row, State.READY)
-        row.worker, row.due = "", 0
+        row.worker, row.due = "", row.due if keep_place else due
         if row.terms is None and not (self.gates or self.orders or self.oldest):
             if not (keep_place and row.rank):
                 self.ranks += 1
@@ -158,7 +166,7 @@ class Hub(Telling):
         while self.due and self.due[0][0] <= now and limit > 0:
             due, _, row = heapq.heappop(self.due)
             if row.state is State.SCHEDULED and row.due == due:
-                self.make_ready(row)
+                self.make_ready(row, due=due)
                 promoted[row.queue] += 1
                 limit -= 1
         if self.openings:
@@ -250,6 +258,8 @@ class Hub(Telling):
             self.tell(row.watchers, row.finished())
             row.watchers = None
         failed = state is State.FAILED
+        if failed:
+            faults.enter(self, row)
         bucket = (
             keep or (row.keep_failed if failed else row.keep_done) or retention.default_bucket(self, row.queue, failed)
         )

@@ -96,7 +96,8 @@ class Row:
     def claim(self) -> Claim:
         return Claim(
             self.id, self.task, self.version, self.queue, self.priority, self.payload, self.meta, self.run, self.epoch,
-            self.seq, self.attempt, self.crashes, self.snoozes, self.enqueued_at, self.error,
+            self.seq, self.attempt, self.crashes, self.snoozes, self.enqueued_at, self.error, due_at=self.due,
+            claimed_at=self.started_at,
         )  # fmt: skip
 
     def finished(self) -> Finished:

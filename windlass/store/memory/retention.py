@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from windlass.core.job import State
 from windlass.core.keep import UNLIMITED, read_bucket
+from windlass.store.memory import faults
 from windlass.store.memory.nodes import GraphRow
 from windlass.store.memory.records import Row
 
@@ -27,6 +28,7 @@ def file(hub: Hub, row: Row, bucket: str) -> None:
 
 
 def unfile(hub: Hub, row: Row) -> None:
+    faults.leave(hub, row)
     bucket = row.keep_failed if row.state is State.FAILED else row.keep_done
     if row.state.terminal and bucket in hub.buckets and hub.buckets[bucket].pop(row.id, None) is not None:
         hub.weights[bucket] -= weight(row)
@@ -79,6 +81,7 @@ def remove(hub: Hub, row: Row) -> None:
         hub.drop(row.links.graph, "prune")
         return
     forget_awaited(hub, row)
+    faults.leave(hub, row)
     hub.counts[row.queue][row.state] -= 1
     hub.jobs.pop(row.id, None)
 

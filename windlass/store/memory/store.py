@@ -25,12 +25,14 @@ from windlass.store.base import (
     Clock,
     Deliver,
     ExchangeReply,
+    Fault,
     Fire,
     Fired,
     GateInfo,
     GraphAnswer,
     GraphPage,
     Hold,
+    Item,
     Note,
     Page,
     Presence,
@@ -42,6 +44,7 @@ from windlass.store.base import (
     StoreInfo,
     StoreSettings,
     SweepReply,
+    Total,
     Tuning,
     UniqueInfo,
     Want,
@@ -52,11 +55,15 @@ from windlass.store.memory import (
     cells,
     changes,
     claims,
+    faults,
     graphs,
     lookups,
     retention,
     schedules,
+    shelves,
+    stream,
     sweeps,
+    totals,
     tuning,
     unique,
 )
@@ -228,7 +235,7 @@ class MemoryStore:
         with self._waking() as (hub, now):
             return changes.change(hub, change, ids, query, min(limit, MAX_BATCH), now)
 
-    # -- gates, keys, cells, schedules
+    # -- gates, keys, cells, schedules, shelves
 
     async def tune(self, tunings: Sequence[Tuning]) -> list[GateInfo]:
         check_batch(len(tunings))
@@ -280,6 +287,17 @@ class MemoryStore:
         check_batch(sum(len(fire.jobs) for fire in fires))
         with self._waking() as (hub, now):
             return schedules.fire(hub, fires, now)
+
+    async def shelve(self, items: Sequence[Item]) -> None:
+        check_batch(len(items))
+        with self._step() as (hub, now):
+            shelves.shelve(hub, items, now)
+
+    async def shelf(
+        self, name: str, after: str = "", until: str = "", limit: int = MAX_BATCH, newest_first: bool = False
+    ) -> list[Item]:
+        with self._step() as (hub, now):
+            return shelves.read(hub, name, after, until, limit, newest_first, now)
 
     # -- waiting
 
@@ -355,11 +373,17 @@ class MemoryStore:
             lines = (row.logs or []) if row else []
             return [line for line in lines if line.n > after][:limit]
 
-    async def events(self, after: int, limit: int = 100) -> list[Entry]:
+    async def events(self, after: int, limit: int = 100, kinds: Sequence[str] = ()) -> list[Entry]:
         with self.hub.lock:
-            if after < 0:
-                return [self.hub.entries[-1]] if self.hub.entries else []
-            return [entry for entry in self.hub.entries if entry.seq > after][:limit]
+            return stream.read(self.hub.entries, after, limit, kinds)
+
+    async def totals(self) -> list[Total]:
+        with self.hub.lock:
+            return totals.read(self.hub.totals)
+
+    async def faults(self, limit: int = MAX_BATCH) -> list[Fault]:
+        with self.hub.lock:
+            return faults.read(self.hub, limit)
 
     async def queues(self) -> list[QueueInfo]:
         with self._step() as (hub, now):

@@ -9,7 +9,7 @@ from windlass.core.event import Group
 from windlass.core.event import Row as EventRow
 from windlass.core.job import State
 from windlass.store.base import MAX_BATCH, SweepReply
-from windlass.store.memory import audits, gates, retention
+from windlass.store.memory import audits, gates, retention, shelves
 from windlass.store.memory.hub import Hub
 from windlass.store.memory.records import ASIDE, Row, WorkerRow, event_row
 from windlass.store.memory.todos import work_off
@@ -41,7 +41,7 @@ def sweep(hub: Hub, now: int, limit: int) -> SweepReply:
 
 
 def fade(hub: Hub, now: int) -> None:
-    """Forget what has outlived itself: cells, windows of unique keys, gates and lanes with nothing to say."""
+    """Forget what has outlived itself: cells, shelved items, windows of unique keys, gates with nothing to say."""
     for _ in range(MAX_BATCH):
         if not hub.fading or hub.fading[0][0] > now:
             break
@@ -141,7 +141,7 @@ def next_check(hub: Hub, now: int) -> int:
         heapq.heappop(hub.expiring)
     times = [worker.lease_until for worker in hub.workers.values()]
     times += [hub.expiring[0][0]] if hub.expiring else []
-    times += audits.next_check(hub)
+    times += audits.next_check(hub) + shelves.next_check(hub, now)
     for queue, asides in hub.aside.items():
         for known, heap in asides.items():
             row = hub.head(heap, ASIDE)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from windlass.core.event import Entry, Group
 from windlass.core.job import Finished
 from windlass.store.base import Deliver
+from windlass.store.memory import totals
 from windlass.store.memory.records import Row, WorkerRow
 
 
@@ -24,6 +25,7 @@ class Telling:
         self.followers: set[str] = set()
         self.entries: deque[Entry] = deque(maxlen=events_kept)
         self.events = 0
+        self.totals = totals.Totals()
 
     def tell(self, names: set[str], item: Finished | None) -> None:
         for name in names:
@@ -50,11 +52,12 @@ class Telling:
                 return
 
     def record(self, now: int, groups: list[Group]) -> None:
-        """One entry in the event stream for one write."""
+        """One entry in the event stream for one write, and what it adds to the totals."""
         groups = [group for group in groups if group[2]]
         if groups:
             self.events += 1
             self.entries.append(Entry(self.events, now, groups))
+            totals.count(self.totals, groups)
             if self.followers:
                 self.tell(self.followers, None)
 

@@ -21,15 +21,16 @@ SHARED = (
 """What all calls are made of, each part needing only what is above it."""
 
 CALLS = (
-    ("insert",), ("staging",), ("claim", "exchange"), ("beat",), ("sweep",), ("read",), ("change",), ("watch",),
-    ("tune",), ("cells",), ("schedules",),
+    ("insert",), ("staging",), ("claim", "exchange"), ("beat",), ("sweep",), ("read", "find"), ("change",), ("watch",),
+    ("tune",), ("cells",), ("schedules",), ("shelves",), ("sums",),
 )  # fmt: skip
 """The calls, each in a scope of its own: Lua allows 200 local names in one."""
 
 FUNCTIONS = (
     "insert", "exchange", "beat", "leave", "note", "sweep", "change", "watch", "unwatch", "get", "find", "queues",
     "workers", "logs", "insert_graph", "inputs", "graph", "workflows", "members", "tune", "gates", "holds", "uniques",
-    "swap", "cells", "put_schedules", "drop_schedules", "schedules", "fire",
+    "swap", "cells", "put_schedules", "drop_schedules", "schedules", "fire", "shelve", "shelf", "totals", "faults",
+    "events",
 )  # fmt: skip
 
 

@@ -25,12 +25,14 @@ from windlass.store.base import (
     Clock,
     Deliver,
     ExchangeReply,
+    Fault,
     Fire,
     Fired,
     GateInfo,
     GraphAnswer,
     GraphPage,
     Hold,
+    Item,
     Note,
     Page,
     Presence,
@@ -42,6 +44,7 @@ from windlass.store.base import (
     StoreInfo,
     StoreSettings,
     SweepReply,
+    Total,
     Tuning,
     UniqueInfo,
     Want,
@@ -55,9 +58,12 @@ from windlass.store.redis.gather import Gathering
 from windlass.store.redis.link import Link
 from windlass.store.redis.place import parse_url
 from windlass.store.redis.promise import describe
-from windlass.store.shared import ALLOWED, CODE, STATES, check_batch
+from windlass.store.shared import ALLOWED, STATES, check_batch
 
 log = logging.getLogger("windlass.redis")
+
+LOOKED_AT_ONCE = 500
+"""How many records one call of a listing looks at: a few milliseconds, in which the server serves nobody else."""
 
 
 class RedisStore:
@@ -213,6 +219,29 @@ class RedisStore:
             for at in range(0, len(reply), 3)
         ]  # fmt: skip
 
+    # -- shelves
+
+    async def shelve(self, items: Sequence[Item]) -> None:
+        check_batch(len(items))
+        if items:
+            await self._call("shelve", *wire.shelve(items), durable=True)
+
+    async def shelf(
+        self, name: str, after: str = "", until: str = "", limit: int = MAX_BATCH, newest_first: bool = False
+    ) -> list[Item]:
+        """Several calls, each of which looks at a bounded number of items."""
+        low, high = f"({after}" if after else "-", f"({until}" if until else "+"
+        start, end = (high, low) if newest_first else (low, high)
+        found: list[Item] = []
+        limit = min(limit, MAX_BATCH)
+        while len(found) < limit:
+            more, last, *rest = await self._call("shelf", name, int(newest_first), start, end, limit - len(found))
+            found += wire.items(name, rest)
+            if not more:
+                break
+            start = b"(" + last
+        return found
+
     # -- waiting
 
     async def watch(self, client: str, ids: Sequence[str]) -> WatchReply:
@@ -282,10 +311,9 @@ class RedisStore:
         if query.after and not query.after.isdigit():
             raise StoreError(f"cursor {query.after!r} is not one a listing gave out")
         page, asked, after = Page([], ""), wire.query(query), int(query.after or 0)
-        only = CODE[query.states[0]] if len(query.states) == 1 else -1
         budget = self.settings.scan_limit
         while True:
-            reply = await self._call("find", asked, only, after, limit - len(page.jobs), min(budget, MAX_BATCH))
+            reply = await self._call("find", asked, after, limit - len(page.jobs), min(budget, LOOKED_AT_ONCE))
             after, budget = int(reply[0]), budget - int(reply[1])
             page.jobs += [job for job in wire.records(reply[2:]) if job is not None]
             if not after:
@@ -324,13 +352,30 @@ class RedisStore:
     async def logs(self, id: str, after: int = -1, limit: int = MAX_BATCH) -> list[LogLine]:
         return [wire.log(line) for line in await self._call("logs", id, after, limit)]
 
-    async def events(self, after: int, limit: int = 100) -> list[Entry]:
+    async def events(self, after: int, limit: int = 100, kinds: Sequence[str] = ()) -> list[Entry]:
+        if kinds:
+            return await self._events_of(after, 1 if after < 0 else limit, kinds)
         key = f"{self.place.tag}events"
         if after < 0:
             found = await self._link.command("XREVRANGE", key, "+", "-", "COUNT", 1)
         else:
             found = await self._link.command("XRANGE", key, f"({after}-0", "+", "COUNT", limit)
         return [wire.entry(name, fields[1]) for name, fields in found]
+
+    async def _events_of(self, after: int, limit: int, kinds: Sequence[str]) -> list[Entry]:
+        """Several calls, each of which looks at a bounded number of entries."""
+        found: list[Entry] = []
+        place: Word = "+" if after < 0 else f"({after}-0"
+        while place and len(found) < limit:
+            place, *kept = await self._call("events", place, int(after < 0), limit - len(found), *kinds)
+            found += [wire.entry(name, packed) for name, packed in zip(kept[::2], kept[1::2], strict=True)]
+        return found
+
+    async def totals(self) -> list[Total]:
+        return wire.totals(await self._call("totals"))
+
+    async def faults(self, limit: int = MAX_BATCH) -> list[Fault]:
+        return wire.faults(await self._call("faults", min(limit, MAX_BATCH))) if limit > 0 else []
 
     async def queues(self) -> list[QueueInfo]:
         counts, ages, lanes, said = await self._call("queues")

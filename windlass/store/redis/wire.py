@@ -26,11 +26,13 @@ from windlass.store.base import (
     Cell,
     Declared,
     ExchangeReply,
+    Fault,
     Fire,
     GateInfo,
     GraphAnswer,
     Held,
     Hold,
+    Item,
     Note,
     Presence,
     PutSchedule,
@@ -38,6 +40,7 @@ from windlass.store.base import (
     Schedule,
     StoreSettings,
     SweepReply,
+    Total,
     Tuning,
     UniqueInfo,
     Want,
@@ -546,6 +549,40 @@ def put_schedules(puts: Sequence[PutSchedule]) -> bytes:
 def fire(fires: Sequence[Fire]) -> list[Word]:
     said = [[fire.name, fire.version, fire.slot, fire.next_slot, len(fire.jobs), fire.worker] for fire in fires]
     return [encode(said), *insert([job for fire in fires for job in fire.jobs])]
+
+
+# -- shelves
+
+
+def shelve(items: Sequence[Item]) -> list[Word]:
+    args: list[Word] = []
+    for item in items:
+        args += (item.shelf, item.key, -1 if item.body is None else item.ttl, item.body or b"")
+    return args
+
+
+def items(shelf: str, parts: Sequence[Any]) -> list[Item]:
+    return [
+        Item(shelf=shelf, key=parts[at].decode(), ttl=parts[at + 1], body=parts[at + 2])
+        for at in range(0, len(parts), 3)
+    ]
+
+
+# -- totals and faults
+
+
+def totals(parts: Sequence[bytes]) -> list[Total]:
+    found = [(name.decode().split("\n"), int(number)) for name, number in zip(parts[::2], parts[1::2], strict=True)]
+    return [Total(kind, queue, task, count) for (kind, queue, task), count in sorted(found, key=_by_queue) if count > 0]
+
+
+def _by_queue(counted: tuple[list[str], int]) -> tuple[str, str, str]:
+    (kind, queue, task), _ = counted
+    return queue, task, kind
+
+
+def faults(parts: Sequence[Any]) -> list[Fault]:
+    return [Fault(parts[at].decode(), parts[at + 1], parts[at + 2].decode()) for at in range(0, len(parts), 3)]
 
 
 # -- events

@@ -32,21 +32,24 @@ class Candidate(msgspec.Struct, array_like=True):
     enqueued_at: int
     error: str | None
     node: int
+    due_at: int
     hold: int = 0
     number: int = 0
     lane: str | None = None
     terms: str | None = None
+    started_at: int = 0
 
-    def claim(self, epoch: int, seq: int) -> Claim:
+    def claim(self, epoch: int, seq: int, now: int) -> Claim:
         return Claim(
             self.id, self.task, self.version, self.queue, self.priority, to_bytes(self.payload), to_bytes(self.meta),
             self.run, epoch, seq, self.attempt, self.crashes, self.snoozes, self.enqueued_at, maybe_bytes(self.error),
+            due_at=self.due_at, claimed_at=now,
         )  # fmt: skip
 
 
 COLUMNS = (
     "n, place, expires_at, expire_to, max_crashes, id, task, version, queue, priority, payload, meta, run, "
-    "epoch, seq, attempt, crashes, snoozes, enqueued_at, error, node"
+    "epoch, seq, attempt, crashes, snoozes, enqueued_at, error, node, due_at"
 )
 MORE = "hold, number, lane, terms"
 """What is of interest only where there are lanes or gates."""
@@ -70,7 +73,7 @@ FROM_ASIDE = (
 )
 FIRST_SOLO = f"SELECT {ONE} FROM jobs WHERE state = 2 AND queue = ? AND hold = 2 ORDER BY place LIMIT 1"
 GRANTED = (
-    f"SELECT json_group_array(json_array({COLUMNS})) FROM (SELECT * FROM jobs "
+    f"SELECT json_group_array(json_array({COLUMNS}, {MORE}, started_at)) FROM (SELECT * FROM jobs "
     "WHERE state = 3 AND worker = ? AND seq = ?)"
 )
 

@@ -43,7 +43,7 @@ class Target(NamedTuple):
 def change(tx: Tx, change: Change, ids: Sequence[str], query: Query | None, limit: int) -> ChangeReply:
     reply = ChangeReply([], {}, "")
     if query is not None:
-        page = find(tx, query, limit)
+        page = find(tx, query, limit, patience=0.0)
         ids, reply.cursor = [job.id for job in page.jobs], page.cursor
     graphs = membership.on_graphs(tx, change, ids) if tx.graphs else {}
     sql = f"SELECT {', '.join(Target._fields)} FROM jobs WHERE id IN {IN}"

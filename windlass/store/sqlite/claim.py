@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import partial
+from operator import attrgetter
 
 import msgspec
 
@@ -28,12 +29,14 @@ from windlass.store.sqlite.moves import shift
 from windlass.store.sqlite.turns import Gating, Turns, lane_name, terms_of
 from windlass.store.sqlite.tx import Skills, Tx, Values, ids_json
 
+TASK_AND_QUEUE = attrgetter("task", "queue")
+
 
 def granted_before(tx: Tx, worker: int, seq: int) -> list[Claim]:
     """What an exchange was granted and is still running, for a worker that did not hear the answer."""
     found = sorted(candidates(tx.value(GRANTED, (worker, seq))), key=lambda job: job.place)
     graphs = brought(tx, found)
-    claims = [job.claim(job.epoch, job.seq) for job in found]
+    claims = [job.claim(job.epoch, job.seq, job.started_at) for job in found]
     return [graphs[job.node].give(one) if job.node in graphs else one for job, one in zip(found, claims, strict=True)]
 
 
@@ -185,7 +188,7 @@ class Claiming:
         return True
 
     def grant(self, job: Candidate) -> None:
-        claim = job.claim(job.epoch + 1, self.seq)
+        claim = job.claim(job.epoch + 1, self.seq, self.tx.now)
         self.granted.append(self.graphs[job.node].give(claim) if job.node in self.graphs else claim)
         self.taken.append(job.n)
 
@@ -196,7 +199,9 @@ class Claiming:
 
     def take(self) -> str:
         """The grants not yet written, which the caller will write."""
-        for queue, count in Counter(job.queue for job in self.granted[len(self.granted) - len(self.taken) :]).items():
+        started = Counter(map(TASK_AND_QUEUE, self.granted[len(self.granted) - len(self.taken) :]))
+        self.tx.add_up("started", started)
+        for (_, queue), count in started.items():
             self.tx.count(queue, READY, -count)
             self.tx.count(queue, RUNNING, count)
         taken, self.taken = ids_json(self.taken), []

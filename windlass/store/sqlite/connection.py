@@ -13,7 +13,7 @@ import apsw
 
 from windlass.errors import StoreError, StoreUnavailable, WindlassError
 
-SCHEMA = 3
+SCHEMA = 4
 """The version of schema.sql. A file with a higher one was written by a newer Windlass."""
 
 CACHE_KIB = 32_768

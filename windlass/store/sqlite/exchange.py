@@ -144,6 +144,6 @@ def _write(tx: Tx, row: WorkerRow, claiming: Claiming, refused: list[str]) -> No
         (row.n, claiming.seq, tx.now, idle, claiming.reserved, ids_json(refused), claiming.take()),
     )
     tx.idle = tx.idle or idle
-    tx.record("started", row.id, [[job.id, job.task, job.queue] for job in claiming.granted])
+    tx.announce("started", row.id, [[job.id, job.task, job.queue] for job in claiming.granted])
     if claiming.more:
         tx.tell(row.id)

@@ -11,6 +11,9 @@ from windlass.store.sqlite.moves import shift
 from windlass.store.sqlite.tx import Tx
 
 SHIFT_READY = (READY, 0, 0, None, None, None)
+DUE = (
+    "SELECT n, queue, due_at, crashes, max_crashes FROM jobs WHERE state = 1 AND due_at <= ? ORDER BY due_at, n LIMIT ?"
+)
 
 
 class Promoted(NamedTuple):
@@ -23,11 +26,10 @@ class Promoted(NamedTuple):
 def promote(tx: Tx, limit: int) -> Promoted:
     """Due jobs become ready, in the order they were due."""
     promoted: Counter[str] = Counter()
-    sql = "SELECT n, queue, crashes, max_crashes FROM jobs WHERE state = 1 AND due_at <= ? ORDER BY due_at, n LIMIT ?"
-    due = tx.all(sql, (tx.now, limit))
-    in_lanes = shift(tx, ([n, *SHIFT_READY, crashes, most] for n, _, crashes, most in due))
-    promoted.update(queue for _, queue, _, _ in due)
-    return Promoted(promoted - in_lanes, len(due))
+    found = tx.all(DUE, (tx.now, limit))
+    in_lanes = shift(tx, ([n, READY, due, 0, None, None, None, *crashes] for n, _, due, *crashes in found))
+    promoted.update(queue for _, queue, *_ in found)
+    return Promoted(promoted - in_lanes, len(found))
 
 
 def expired_row(n: int, expire_to: int, crashes: int, max_crashes: int) -> list[Any]:

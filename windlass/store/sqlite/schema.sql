@@ -70,15 +70,18 @@ CREATE INDEX jobs_running ON jobs (worker, cancel, hold) WHERE state = 3;
 CREATE INDEX jobs_lane ON jobs (queue, coalesce(lane, 't' || task), number, place) WHERE state = 2 AND hold = 3;
 CREATE INDEX jobs_keyed ON jobs (queue, lane) WHERE state = 3 AND lane IS NOT NULL;
 CREATE INDEX jobs_finished ON jobs (bucket, place) WHERE bucket > 0;
+CREATE INDEX jobs_given_up ON jobs (state) WHERE state > 5;
 CREATE INDEX jobs_failed_task ON jobs (task, n) WHERE state = 5;
 CREATE INDEX jobs_failed_fingerprint ON jobs (fingerprint, n) WHERE state = 5;
 
--- How many jobs of each queue are in each state, exact at every commit.
+-- How many jobs of each queue are in each state, exact at every commit; and how many events of each kind there ever were,
+-- of the jobs of a task in a queue. Both are written by nearly every transaction, so they share a table and its pages.
 CREATE TABLE counts (
+    task TEXT NOT NULL,                         -- '': of states
     queue TEXT NOT NULL,
-    state INTEGER NOT NULL,
-    jobs INTEGER NOT NULL,
-    PRIMARY KEY (queue, state)
+    what NOT NULL,                              -- a state, or a kind of events
+    many INTEGER NOT NULL,
+    PRIMARY KEY (task, queue, what)
 ) WITHOUT ROWID;
 
 -- Lanes that have ready jobs or that a job has, and what is to be remembered of empty ones (lanes.py).
@@ -164,6 +167,16 @@ CREATE TABLE schedules (
     paused TEXT NOT NULL,
     body BLOB NOT NULL
 ) WITHOUT ROWID;
+
+-- Small records that are not jobs, by shelf and in the order of their keys (shelves.py). until: 0 for never.
+CREATE TABLE shelves (
+    shelf TEXT NOT NULL,
+    key TEXT NOT NULL,
+    until INTEGER NOT NULL,
+    body BLOB NOT NULL,
+    PRIMARY KEY (shelf, key)
+) WITHOUT ROWID;
+CREATE INDEX shelves_until ON shelves (until) WHERE until > 0;
 
 -- Retention (core/keep.py): a bucket's limits, read off its name, and how many jobs are filed in it. Those of workflows
 -- are apart (retention.py).
@@ -316,9 +329,11 @@ CREATE TABLE logs (
     PRIMARY KEY (job, i)
 ) WITHOUT ROWID;
 
--- One row per write; `groups` is the JSON of core/event.py.
+-- One row per write; `groups` is the JSON of core/event.py. What looks for a few kinds reads no more than `kinds`, which
+-- is before what is long: ',kind,kind,'.
 CREATE TABLE events (
     seq INTEGER PRIMARY KEY,
     at INTEGER NOT NULL,
+    kinds TEXT NOT NULL,
     groups TEXT NOT NULL
 );

@@ -16,11 +16,13 @@ from windlass.store.sqlite.nodes import Graph
 from windlass.store.sqlite.staging import adopt, adoptable
 from windlass.store.sqlite.tx import Tx, decode, encode
 
-# How many moves held, how many of them are watched, whether any has a node or something to do with a lane, and the
-# groups of events in the order of their first move. The groups stay JSON: they never become Python objects.
+# How many moves held, how many of them are watched, whether any has a node or something to do with a lane, the kinds of
+# events, and their groups in the order of their first move. The groups stay JSON: they never become Python objects.
 SETTLED = """
-SELECT sum(moves), sum(watchers), max(node), max(limited), json_group_array(json(news) ORDER BY first) FROM (
-    SELECT count(*) AS moves, sum(watched) AS watchers, max(node) AS node, min(i) AS first,
+SELECT sum(moves), sum(watchers), max(node), max(limited), group_concat(event),
+    json_group_array(json(news) ORDER BY first)
+FROM (
+    SELECT event, count(*) AS moves, sum(watched) AS watchers, max(node) AS node, min(i) AS first,
         max(hold = 3 OR terms IS NOT NULL) AS limited,
         json_array(event, ?, json_group_array(
             CASE WHEN delay IS NOT NULL THEN json_array(id, task, queue, json_object('delay', delay))
@@ -40,13 +42,14 @@ def settle(tx: Tx, worker: int, name: str, moves: Sequence[Transition]) -> list[
         "INSERT INTO settle VALUES (?, ?, ?, ?, ?, ?, ?)",
         (worker, tx.now, tx.take_ranks(len(rows)), tx.memo.done, tx.memo.failed, tx.gated, encode(rows).decode()),
     )
-    held, watched, in_graphs, limited, news = tx.one(SETTLED, (name,))
+    held, watched, in_graphs, limited, kinds, news = tx.one(SETTLED, (name,))
     if tx.gates:
         tx.book.recount()
     if limited:
         note_lanes(tx)
     if held:
         tx.groups.append(msgspec.Raw(news[1:-1]))
+        tx.kinds.update(dict.fromkeys(kinds.split(",")))
     if watched:
         tell_watchers(tx)
     if in_graphs:

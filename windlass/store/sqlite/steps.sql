@@ -22,6 +22,7 @@ CREATE TEMP TABLE moved (
 CREATE TEMP TABLE erased (
     job INTEGER PRIMARY KEY, queue TEXT, state INTEGER, bucket INTEGER, logged INTEGER, node INTEGER
 );
+CREATE TEMP TABLE sums (task TEXT, queue TEXT, event TEXT, was INTEGER, goes INTEGER, many INTEGER);
 CREATE TEMP TABLE filed (job INTEGER PRIMARY KEY, i INTEGER, keep TEXT);
 CREATE TEMP TABLE cuts (bucket INTEGER PRIMARY KEY, place INTEGER);
 
@@ -37,7 +38,7 @@ CREATE TEMP TABLE cuts (bucket INTEGER PRIMARY KEY, place INTEGER);
 --   gated        [task, …] whose gates have something to say
 --   moves        [[id, run, epoch, seq, to, event, delay, attempt, crashes, snoozes, yields, result, error, reason,
 --                  fingerprint, keep_done, keep_failed], …], shorter where the tail is empty
--- Applies the moves whose fence holds and leaves them in `moved`, numbered as in the argument.
+-- Applies the moves whose fence holds, adds them up, and leaves them in `moved`, numbered as in the argument.
 CREATE TEMP VIEW settle (worker, now, ranks, done, failed, gated, moves)
 AS SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL;
 CREATE TEMP TRIGGER settle_body INSTEAD OF INSERT ON settle BEGIN
@@ -55,7 +56,7 @@ CREATE TEMP TRIGGER settle_body INSTEAD OF INSERT ON settle BEGIN
              WHEN terms IS NOT NULL AND terms ->> 9 > 0
                  THEN (4 << 56) + (1 << 48) + NEW.now + (5 - priority) * (terms ->> 9)
              ELSE ((9 - priority) << 56) + NEW.ranks + i END,
-        CASE WHEN goes = 1 THEN NEW.now + delay ELSE 0 END,
+        CASE WHEN goes = 1 THEN NEW.now + delay WHEN event = 'released' THEN due_at ELSE 0 END,
         attempt, snoozes, crashes, max_crashes, event, CASE WHEN event IN ('retried', 'snoozed') THEN delay END,
         reason, result, error, fingerprint,
         CASE WHEN node THEN NULL
@@ -65,7 +66,7 @@ CREATE TEMP TRIGGER settle_body INSTEAD OF INSERT ON settle BEGIN
     FROM (
         SELECT
             m.key AS i, j.n, j.id, j.task, j.queue, j.place, j.priority, j.max_crashes, j.watched, j.keep_done,
-            j.keep_failed, j.node,
+            j.keep_failed, j.node, j.due_at,
             j.hold, j.number, j.lane, j.terms, j.lane IS NOT NULL AND substr(j.lane, 1, 1) IN ('o', 's') AS strict,
             iif(j.cancel AND m.value ->> 10, 6, m.value ->> 4) AS goes,
             iif(j.cancel AND m.value ->> 10, 'cancelled', m.value ->> 5) AS event,
@@ -84,7 +85,7 @@ END;
 
 -- shift(now, ranks, done, failed, gated, rows): the store's own moves, of jobs that are known to be where they should be.
 --   rows  [[n, to, due, stays, reason, error, fingerprint, crashes, max_crashes, result], …], shorter without a result
---         stays: keeps its place in the ready order, as it does in a strict lane anyway; error NULL: keeps the error it has
+--         stays: keeps its place in the ready order, as it does in a strict lane anyway, and when it was due; error NULL: keeps the error it has
 CREATE TEMP VIEW shift (now, ranks, done, failed, gated, rows) AS SELECT NULL, NULL, NULL, NULL, NULL, NULL;
 CREATE TEMP TRIGGER shift_body INSTEAD OF INSERT ON shift BEGIN
     DELETE FROM moved;
@@ -101,7 +102,7 @@ CREATE TEMP TRIGGER shift_body INSTEAD OF INSERT ON shift BEGIN
              WHEN terms IS NOT NULL AND terms ->> 9 > 0
                  THEN (4 << 56) + (1 << 48) + NEW.now + (5 - priority) * (terms ->> 9)
              ELSE ((9 - priority) << 56) + NEW.ranks + i END,
-        due, attempt, snoozes, crashes, max_crashes, NULL, NULL, reason, result, error, fingerprint,
+        iif(goes = 2 AND stays, due_at, due), attempt, snoozes, crashes, max_crashes, NULL, NULL, reason, result, error, fingerprint,
         CASE WHEN node THEN NULL
              WHEN goes = 5 THEN coalesce(keep_failed, NEW.failed || queue)
              WHEN goes > 3 THEN coalesce(keep_done, NEW.done || queue) END,
@@ -109,7 +110,7 @@ CREATE TEMP TRIGGER shift_body INSTEAD OF INSERT ON shift BEGIN
     FROM (
         SELECT
             r.key AS i, j.n, j.id, j.task, j.queue, j.state, j.place, j.priority, j.attempt, j.snoozes, j.watched,
-            j.keep_done, j.keep_failed, j.node, r.value ->> 9 AS result,
+            j.keep_done, j.keep_failed, j.node, j.due_at, r.value ->> 9 AS result,
             j.hold, j.number, j.lane, j.terms, j.lane IS NOT NULL AND substr(j.lane, 1, 1) IN ('o', 's') AS strict,
             r.value ->> 1 AS goes, r.value ->> 2 AS due, r.value ->> 3 AS stays, r.value ->> 4 AS reason,
             r.value ->> 5 AS error, r.value ->> 6 AS fingerprint, r.value ->> 7 AS crashes, r.value ->> 8 AS max_crashes
@@ -138,10 +139,15 @@ CREATE TEMP TRIGGER apply_body INSTEAD OF INSERT ON apply BEGIN
         error = coalesce(m.error, jobs.error)
     FROM (SELECT moved.*, buckets.n AS bucket FROM moved LEFT JOIN buckets ON buckets.name = moved.keep) AS m
     WHERE jobs.n = +m.job;
-    INSERT INTO counts SELECT queue, was, -count(*) FROM moved WHERE true GROUP BY queue, was
-        ON CONFLICT DO UPDATE SET jobs = jobs + excluded.jobs;
-    INSERT INTO counts SELECT queue, goes, count(*) FROM moved WHERE true GROUP BY queue, goes
-        ON CONFLICT DO UPDATE SET jobs = jobs + excluded.jobs;
+    -- They are sorted once, and by what differs most: there are few kinds of them, however many there are.
+    DELETE FROM sums;
+    INSERT INTO sums SELECT task, queue, event, was, goes, count(*) FROM moved GROUP BY task, queue, goes, was, event;
+    INSERT INTO counts SELECT '', queue, was, -sum(many) FROM sums WHERE true GROUP BY queue, was
+        ON CONFLICT DO UPDATE SET many = counts.many + excluded.many;
+    INSERT INTO counts SELECT '', queue, goes, sum(many) FROM sums WHERE true GROUP BY queue, goes
+        ON CONFLICT DO UPDATE SET many = counts.many + excluded.many;
+    INSERT INTO counts SELECT task, queue, event, many FROM sums WHERE event IS NOT NULL AND task <> ''
+        ON CONFLICT DO UPDATE SET many = counts.many + excluded.many;
     UPDATE buckets SET size = size + m.more
     FROM (SELECT keep, count(*) AS more FROM moved WHERE keep IS NOT NULL GROUP BY keep) AS m
     WHERE name = m.keep;
@@ -207,8 +213,8 @@ END;
 -- erase(one): removes the jobs listed in `erased`, their logs and watches, and empties the list.
 CREATE TEMP VIEW erase (one) AS SELECT NULL;
 CREATE TEMP TRIGGER erase_body INSTEAD OF INSERT ON erase BEGIN
-    INSERT INTO counts SELECT queue, state, -count(*) FROM erased WHERE true GROUP BY queue, state
-        ON CONFLICT DO UPDATE SET jobs = jobs + excluded.jobs;
+    INSERT INTO counts SELECT '', queue, state, -count(*) FROM erased WHERE true GROUP BY queue, state
+        ON CONFLICT DO UPDATE SET many = many + excluded.many;
     UPDATE buckets SET size = size - e.less
     FROM (SELECT bucket, count(*) AS less FROM erased WHERE bucket > 0 GROUP BY bucket) AS e
     WHERE buckets.n = e.bucket;
@@ -309,15 +315,16 @@ CREATE TEMP TRIGGER admit_body INSTEAD OF INSERT ON admit BEGIN
     FROM jsonb_each(NEW.jobs);
 END;
 
--- finish(now, shift, ranks, schedules, counts, news, kept): what every writing transaction ends with.
---   counts  [[queue, state, change], …]
+-- finish(now, shift, ranks, schedules, counts, kinds, news, kept): what every writing transaction ends with.
+--   counts  [[task, queue, state or kind, change], …], without the events that `settle` has added up
+--   kinds   of the news: ',kind,kind,'
 --   news    groups of events, [] for none; at most `kept` entries stay
-CREATE TEMP VIEW finish (now, shift, ranks, schedules, counts, news, kept)
-AS SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL;
+CREATE TEMP VIEW finish (now, shift, ranks, schedules, counts, kinds, news, kept)
+AS SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL;
 CREATE TEMP TRIGGER finish_body INSTEAD OF INSERT ON finish BEGIN
     UPDATE windlass SET last = NEW.now, shift = NEW.shift, ranks = NEW.ranks, schedules = NEW.schedules;
-    INSERT INTO counts SELECT value ->> 0, value ->> 1, value ->> 2 FROM jsonb_each(NEW.counts) WHERE true
-        ON CONFLICT DO UPDATE SET jobs = jobs + excluded.jobs;
-    INSERT INTO events (at, groups) SELECT NEW.now, NEW.news WHERE NEW.news <> '[]';
+    INSERT INTO counts SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM jsonb_each(NEW.counts) WHERE true
+        ON CONFLICT DO UPDATE SET many = many + excluded.many;
+    INSERT INTO events (at, kinds, groups) SELECT NEW.now, NEW.kinds, NEW.news WHERE NEW.news <> '[]';
     DELETE FROM events WHERE NEW.news <> '[]' AND seq <= (SELECT max(seq) FROM events) - NEW.kept;
 END;

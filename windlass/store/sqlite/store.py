@@ -7,9 +7,8 @@ import contextlib
 from collections.abc import Sequence
 
 import apsw
-import msgspec
 
-from windlass.core.event import Entry, Group
+from windlass.core.event import Entry
 from windlass.core.graph import GraphInfo, Input, NewGraph
 from windlass.core.job import Job, LogLine, NewJob, State
 from windlass.core.lifecycle import Transition
@@ -24,12 +23,14 @@ from windlass.store.base import (
     Clock,
     Deliver,
     ExchangeReply,
+    Fault,
     Fire,
     Fired,
     GateInfo,
     GraphAnswer,
     GraphPage,
     Hold,
+    Item,
     Note,
     Page,
     Presence,
@@ -41,6 +42,7 @@ from windlass.store.base import (
     StoreInfo,
     StoreSettings,
     SweepReply,
+    Total,
     Tuning,
     UniqueInfo,
     Want,
@@ -56,8 +58,11 @@ from windlass.store.sqlite import (
     gates,
     intake,
     lookups,
+    news,
     schedules,
+    shelves,
     staging,
+    summaries,
     sweeps,
     uniques,
     watches,
@@ -71,8 +76,6 @@ from windlass.store.sqlite.thread import Database, Kind
 from windlass.store.sqlite.tx import Tx
 
 READ, RELAXED, DURABLE = Kind.READ, Kind.RELAXED, Kind.DURABLE
-
-_groups = msgspec.json.Decoder(list[Group]).decode
 
 PROMISES = {
     "full": "an accepted job survives a power cut (synchronous=FULL)",
@@ -187,6 +190,17 @@ class SQLiteStore:
     async def fire(self, fires: Sequence[Fire]) -> list[Fired]:
         return await self._database.run(DURABLE, lambda tx: schedules.fire(tx, fires))
 
+    # -- what is not a job
+
+    async def shelve(self, items: Sequence[Item]) -> None:
+        check_batch(len(items))
+        await self._database.run(DURABLE, lambda tx: shelves.shelve(tx, items))
+
+    async def shelf(
+        self, name: str, after: str = "", until: str = "", limit: int = MAX_BATCH, newest_first: bool = False
+    ) -> list[Item]:
+        return await self._database.run(READ, lambda tx: shelves.shelf(tx, name, after, until, limit, newest_first))
+
     # -- waiting
 
     async def watch(self, client: str, ids: Sequence[str]) -> WatchReply:
@@ -244,17 +258,17 @@ class SQLiteStore:
 
         return await self._database.run(READ, read)
 
-    async def events(self, after: int, limit: int = 100) -> list[Entry]:
-        def read(tx: Tx) -> list[Entry]:
-            newest = "SELECT seq, at, groups FROM events ORDER BY seq DESC LIMIT 1"
-            behind = "SELECT seq, at, groups FROM events WHERE seq > ? ORDER BY seq LIMIT ?"
-            rows = tx.all(newest) if after < 0 else tx.all(behind, (after, limit))
-            return [Entry(seq, at, _groups(groups)) for seq, at, groups in rows]
+    async def events(self, after: int, limit: int = 100, kinds: Sequence[str] = ()) -> list[Entry]:
+        return await self._database.run(READ, lambda tx: news.events(tx, after, limit, kinds))
 
-        return await self._database.run(READ, read)
+    async def totals(self) -> list[Total]:
+        return await self._database.run(READ, news.totals)
+
+    async def faults(self, limit: int = MAX_BATCH) -> list[Fault]:
+        return await self._database.run(READ, lambda tx: summaries.faults(tx, limit))
 
     async def queues(self) -> list[QueueInfo]:
-        return await self._database.run(READ, find.queues)
+        return await self._database.run(READ, summaries.queues)
 
     async def workers(self) -> list[WorkerInfo]:
         return await self._database.run(READ, workers.workers)
@@ -276,6 +290,6 @@ def details_of(tx: Tx) -> dict[str, str]:
         "schema": str(SCHEMA),
         "journal": str(tx.value("PRAGMA journal_mode")),
         "size": f"{pages * size} bytes",
-        "jobs": str(tx.value("SELECT coalesce(sum(jobs), 0) FROM counts")),
+        "jobs": str(tx.value("SELECT coalesce(sum(many), 0) FROM counts WHERE task = ''")),
         "driver": f"apsw {apsw.apsw_version()}",
     }

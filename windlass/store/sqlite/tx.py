@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import apsw
 import msgspec
 
+from windlass.core.event import KINDS
 from windlass.core.event import Row as EventRow
 from windlass.core.job import Finished
 from windlass.store.base import Declared, Presence, StoreSettings
@@ -24,6 +26,15 @@ encode = msgspec.json.Encoder().encode
 decode = msgspec.json.decode
 
 Values = Sequence[Any]
+Bindings = Sequence[Any] | Mapping[str, Any]
+
+COUNTED = frozenset(
+    kind for kind in KINDS
+    if kind not in ("progress", "log", "gate_changed") and not kind.startswith(("worker_", "workflow_"))
+)  # fmt: skip
+"""Kinds of events that happen to jobs and are added up. What those of workflows have for a task is a name."""
+
+_task_and_queue = itemgetter(1, 2)
 
 
 class Skills:
@@ -98,8 +109,11 @@ class Tx:
         self.db, self.memo, self.settings = db, memo, memo.settings
         self.groups: list[Any] = []
         """Groups of events, and pieces of JSON with several of them."""
+        self.kinds: dict[str, None] = {}
+        """Those of the groups, each once."""
         self.mail: dict[str, list[Finished]] = {}
-        self._counts: Counter[tuple[str, int]] = Counter()
+        self._counts: Counter[tuple[str, str, int | str]] = Counter()
+        """By task, queue and kind: events to be added up; without a task, by queue and state: jobs."""
         self.ended: list[tuple[int, int]] = []
         """Nodes whose jobs have ended, with the state they were in before; that is still to be spread (todos.py)."""
         self.touched: dict[tuple[str, str], Touch] = {}
@@ -119,18 +133,18 @@ class Tx:
 
     # -- SQL
 
-    def run(self, sql: str, values: Values = ()) -> None:
+    def run(self, sql: str, values: Bindings = ()) -> None:
         self.db.execute(sql, values)
 
-    def one(self, sql: str, values: Values = ()) -> Any:
+    def one(self, sql: str, values: Bindings = ()) -> Any:
         """The first row, or None. The statement is dropped after it: each further step would cost Python's lock."""
         return next(iter(self.db.execute(sql, values)), None)
 
-    def value(self, sql: str, values: Values = ()) -> Any:
+    def value(self, sql: str, values: Bindings = ()) -> Any:
         row = self.one(sql, values)
         return None if row is None else row[0]
 
-    def all(self, sql: str, values: Values = ()) -> list[Any]:
+    def all(self, sql: str, values: Bindings = ()) -> list[Any]:
         return list(self.db.execute(sql, values))
 
     # -- what every writing transaction begins and ends with
@@ -147,12 +161,12 @@ class Tx:
         if self._book is not None:
             self._book.flush()
         self.memo.todos = bool(self.todos)
-        counts = [[queue, state, change] for (queue, state), change in self._counts.items() if change]
+        counts = [(*what, change) for what, change in self._counts.items() if change]
         self.run(
-            "INSERT INTO finish VALUES (?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO finish VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 self.now, self.tick.shift, self.ranks, self.schedules, encode(counts).decode(),
-                encode(self.groups).decode(), max(1, self.settings.events_kept),
+                f",{','.join(self.kinds)},", encode(self.groups).decode(), max(1, self.settings.events_kept),
             ),
         )  # fmt: skip
         if self.groups and self._followed:
@@ -168,12 +182,12 @@ class Tx:
         return first
 
     def count(self, queue: str, state: int, change: int) -> None:
-        self._counts[queue, state] += change
+        self._counts["", queue, state] += change
 
     def counted(self, queue: str, state: int) -> int:
         """How many jobs of a queue are in a state now."""
-        kept = self.value("SELECT jobs FROM counts WHERE queue = ? AND state = ?", (queue, state)) or 0
-        return int(kept) + self._counts[queue, state]
+        kept = self.value("SELECT many FROM counts WHERE task = '' AND queue = ? AND what = ?", (queue, state)) or 0
+        return int(kept) + self._counts["", queue, state]
 
     @property
     def book(self) -> Book:
@@ -191,8 +205,21 @@ class Tx:
         return self.touched.setdefault((queue, lane), Touch())
 
     def record(self, kind: str, worker: str, rows: list[EventRow]) -> None:
+        self.announce(kind, worker, rows)
+        if rows and kind in COUNTED:
+            self.add_up(kind, Counter(map(_task_and_queue, rows)))
+
+    def announce(self, kind: str, worker: str, rows: list[EventRow]) -> None:
+        """An event that is added up elsewhere."""
         if rows:
             self.groups.append((kind, worker, rows))
+            self.kinds[kind] = None
+
+    def add_up(self, kind: str, events: Mapping[tuple[str, str], int]) -> None:
+        """Events by task and queue."""
+        for (task, queue), many in events.items():
+            if task:
+                self._counts[task, queue, kind] += many
 
     def tell(self, name: str, item: Finished | None = None) -> None:
         box = self.mail.setdefault(name, [])

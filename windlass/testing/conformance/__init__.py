@@ -46,9 +46,10 @@ from windlass.testing.conformance.clock import ClockRules, JumpRules
 from windlass.testing.conformance.concurrency import ConcurrencyRules
 from windlass.testing.conformance.counts import CountRules
 from windlass.testing.conformance.crash import CrashRules, LeaseRules, LeaveRules
-from windlass.testing.conformance.events import EventRules
-from windlass.testing.conformance.exchange import ClaimRules, FenceRules, SettleRules
+from windlass.testing.conformance.events import EventKindRules, EventRules
+from windlass.testing.conformance.exchange import ClaimRules, ClaimTimeRules, FenceRules, SettleRules
 from windlass.testing.conformance.expiry import ExpiryRules
+from windlass.testing.conformance.faults import FaultRules, GraphFaultRules
 from windlass.testing.conformance.find import FindRules, GetRules
 from windlass.testing.conformance.gate_limits import LimitRules, ReleaseRules, UnitRules
 from windlass.testing.conformance.gate_rates import RateRules, SeveralGateRules, WantRules
@@ -83,9 +84,11 @@ from windlass.testing.conformance.order import OrderRules
 from windlass.testing.conformance.replies import LostReplyRules
 from windlass.testing.conformance.retention import RetentionRules
 from windlass.testing.conformance.schedules import FireRules, ScheduleRules, StampRules
+from windlass.testing.conformance.shelves import ShelfEndRules, ShelfRules
 from windlass.testing.conformance.solo import SoloRules
 from windlass.testing.conformance.strict import OrderedRules, ResequenceRules
 from windlass.testing.conformance.sweep import SweepRules
+from windlass.testing.conformance.totals import TotalRules
 from windlass.testing.conformance.unique import (
     DebounceRules,
     SuccessorRules,
@@ -116,6 +119,7 @@ class Conformance(
     InsertRules,
     OrderRules,
     ClaimRules,
+    ClaimTimeRules,
     SettleRules,
     FenceRules,
     LostReplyRules,
@@ -134,6 +138,7 @@ class Conformance(
     SweepRules,
     WatchRules,
     EventRules,
+    EventKindRules,
     NoteRules,
     GetRules,
     FindRules,
@@ -204,6 +209,11 @@ class Conformance(
     FireRules,
     RescheduleRules,
     LaneChangeRules,
+    ShelfRules,
+    ShelfEndRules,
+    TotalRules,
+    FaultRules,
+    GraphFaultRules,
 ):
     """Every rule. A subclass says how to make its engine."""
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from windlass.core.event import KINDS, expand
 from windlass.core.lifecycle import Outcome
 from windlass.store.base import Action
-from windlass.testing.conformance.bench import START, Bench, MakeBench, move, new_job
+from windlass.testing.conformance.bench import HOUR, START, Bench, MakeBench, move, new_job
 from windlass.testing.conformance.outcomes import BACK, DEAD, DONE, RETRY_LATER, SNOOZE, STOPPED
+from windlass.testing.conformance.plans import chain
 
 
 class EventRules:
@@ -150,3 +151,82 @@ class EventRules:
         await other.insert([new_job("b")])
         assert await other.events(0) == await bench.store.events(0)
         assert [event.job for event in await bench.events()] == ["a", "b"]
+
+
+class EventKindRules:
+    """Reading only some kinds."""
+
+    async def test_only_groups_of_these_kinds_are_answered(self, bench: Bench) -> None:
+        await bench.add("a", "b", "c")
+        worker = await bench.worker()
+        a, b = await worker.claim(2)
+        bench.clock.advance(7)
+        newest = await bench.newest()
+        await worker.exchange([move(a, DONE), move(b, DEAD)], want=1)
+        [whole] = await bench.store.events(newest)
+        for kinds in (["failed"], ["started", "succeeded"], ["started", "failed", "succeeded", "lost"]):
+            [entry] = await bench.store.events(newest, kinds=kinds)
+            assert (entry.seq, entry.at) == (whole.seq, START + 7)
+            assert entry.groups == [group for group in whole.groups if group[0] in kinds]
+            assert {event.kind for event in expand(entry)} == {*kinds} - {"lost"}
+
+    async def test_entries_without_these_kinds_are_passed_over(self, bench: Bench) -> None:
+        await bench.add("a", delay=HOUR)
+        await bench.ended("b", DEAD)
+        await bench.add("c")
+        await bench.add("a")
+        entries = await bench.store.events(0, kinds=["failed", "duplicate"])
+        assert [(event.kind, event.job) for entry in entries for event in expand(entry)] == [
+            ("failed", "b"),
+            ("duplicate", "a"),
+        ]
+        assert await bench.store.events(entries[-1].seq, kinds=["failed", "duplicate"]) == []
+        assert await bench.store.events(0, kinds=["cancelled"]) == []
+
+    async def test_no_kinds_are_all_kinds(self, bench: Bench) -> None:
+        await bench.ended("a", DEAD)
+        assert await bench.store.events(0, kinds=[]) == await bench.store.events(0)
+        assert await bench.store.events(0, kinds=sorted(KINDS)) == await bench.store.events(0)
+
+    async def test_the_limit_counts_only_what_is_answered(self, bench: Bench) -> None:
+        """Also over stretches longer than any page an engine may read at once."""
+        rare = []
+        for n in range(5):
+            for i in range(0 if n == 3 else 130):
+                await bench.add(f"{n}-{i}")
+            await bench.add(f"{n}-0" if n != 3 else "0-0")
+            rare.append(await bench.newest())
+        seen, after = [], 0
+        while page := await bench.store.events(after, limit=2, kinds=["duplicate"]):
+            assert len(page) <= 2
+            seen += [entry.seq for entry in page]
+            after = page[-1].seq
+        assert seen == rare
+        assert [entry.seq for entry in await bench.store.events(rare[0], limit=1, kinds=["duplicate"])] == [rare[1]]
+
+    async def test_minus_one_answers_the_newest_entry_of_these_kinds(self, bench: Bench) -> None:
+        assert await bench.store.events(-1, kinds=["enqueued"]) == []
+        await bench.add("a", "b", delay=HOUR)
+        await bench.ended("c", DEAD)
+        failed = await bench.store.events(-1, kinds=["failed"])
+        await bench.ended("d", DONE)
+        for n in range(130):
+            await bench.add(f"j{n}")
+        [entry] = await bench.store.events(-1, kinds=["duplicate", "failed"])
+        assert [(event.kind, event.job) for event in expand(entry)] == [("failed", "c")]
+        assert [entry] == failed
+        assert await bench.store.events(-1, kinds=["skipped"]) == []
+
+    async def test_a_kind_that_nobody_knows_has_no_events(self, bench: Bench) -> None:
+        await bench.add("a")
+        assert await bench.store.events(0, kinds=["enq", "enqueued,", "'", "%"]) == []
+
+    async def test_kinds_of_workers_and_workflows_are_found_too(self, bench: Bench) -> None:
+        await bench.submit(chain("a"))
+        worker = await bench.worker()
+        await worker.finish(await worker.take("a"))
+        entries = await bench.store.events(0, kinds=["worker_up", "workflow_succeeded"])
+        assert [(event.kind, event.job) for entry in entries for event in expand(entry)] == [
+            ("worker_up", ""),
+            ("workflow_succeeded", "g"),
+        ]

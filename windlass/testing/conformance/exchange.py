@@ -7,8 +7,9 @@ import pytest
 
 from windlass.core.job import Claim, ErrorInfo, Fence, State
 from windlass.core.lifecycle import Failed, Outcome, Snoozed, Succeeded
+from windlass.core.terms import Terms
 from windlass.errors import StoreError
-from windlass.store.base import MAX_BATCH, Action
+from windlass.store.base import MAX_BATCH, Action, Declared
 from windlass.testing.conformance.bench import START, Bench, move, new_job
 from windlass.testing.conformance.outcomes import (
     BACK,
@@ -21,6 +22,7 @@ from windlass.testing.conformance.outcomes import (
     SNOOZE,
     STOPPED,
 )
+from windlass.testing.conformance.plans import Plan
 
 WRONG_FENCES = {
     "an earlier run": Fence(-1, 0, 0),
@@ -36,6 +38,15 @@ def shifted(fence: Fence, by: Fence) -> Fence:
     return Fence(*(a + b for a, b in zip(fence, by, strict=True)))
 
 
+def times(claim: Claim) -> tuple[int, int]:
+    """When it was due, and when it was granted."""
+    return claim.due_at, claim.claimed_at
+
+
+def by_id(claim: Claim) -> str:
+    return claim.id
+
+
 class ClaimRules:
     """What a grant says and writes."""
 
@@ -45,7 +56,7 @@ class ClaimRules:
         worker = await bench.worker()
         assert await worker.take() == Claim(
             id="a", task="t", version=1, queue="q", priority=7, payload=b"[1]", meta=b'{"source":"s"}', run=1, epoch=1,
-            seq=1, attempt=0, crashes=0, snoozes=0, enqueued_at=START, error=None,
+            seq=1, attempt=0, crashes=0, snoozes=0, enqueued_at=START, error=None, due_at=0, claimed_at=START + 40,
         )  # fmt: skip
 
     async def test_a_granted_job_is_running_on_its_worker_since_now(self, bench: Bench) -> None:
@@ -98,6 +109,138 @@ class ClaimRules:
         await bench.add("b")
         reply = await worker.exchange([move(worker.held["a"], RETRY_LATER)])
         assert reply.next_due == 2_000
+
+
+class ClaimTimeRules:
+    """What a claim says of when its job was due and when it was granted."""
+
+    async def test_a_job_that_never_waited_for_its_time_was_never_due(self, bench: Bench) -> None:
+        await bench.add("a")
+        await bench.add("b", at=START - 5_000)
+        bench.clock.advance(40)
+        worker = await bench.worker()
+        assert [times(claim) for claim in await worker.claim()] == [(0, START + 40), (0, START + 40)]
+        assert (await bench.job("b")).due_at == 0
+
+    @pytest.mark.parametrize("swept", [False, True], ids=["by the exchange", "by a sweep"])
+    async def test_a_job_whose_time_came_says_when_that_was(self, bench: Bench, swept: bool) -> None:
+        worker = await bench.worker()
+        await bench.add("a", delay=900)
+        await bench.add("b", at=START + 950)
+        await bench.add("c", delay=960, terms=Terms(key="k"))
+        bench.clock.advance(1_000)
+        if swept:
+            await bench.store.sweep()
+            assert [(await bench.job(id)).due_at for id in "abc"] == [START + 900, START + 950, START + 960]
+        bench.clock.advance(30)
+        found = {claim.id: times(claim) for claim in await worker.claim()}
+        now = START + 1_030
+        assert found == {"a": (START + 900, now), "b": (START + 950, now), "c": (START + 960, now)}
+        assert [(await bench.job(id)).due_at for id in "abc"] == [START + 900, START + 950, START + 960]
+
+    @pytest.mark.parametrize(("outcome", "delay"), [(RETRY_LATER, 2_000), (SNOOZE, 3_000)], ids=["retry", "snooze"])
+    async def test_a_job_that_was_put_off_says_until_when(self, bench: Bench, outcome: Outcome, delay: int) -> None:
+        await bench.add("a", delay=500)
+        worker = await bench.worker()
+        bench.clock.advance(600)
+        await worker.settle(await worker.take("a"), outcome)
+        bench.clock.advance(delay + 10)
+        assert times(await worker.take("a")) == (START + 600 + delay, START + 610 + delay)
+
+    async def test_a_retry_without_delay_was_not_due(self, bench: Bench) -> None:
+        await bench.add("a", delay=500)
+        worker = await bench.worker()
+        bench.clock.advance(600)
+        await worker.settle(await worker.take("a"), RETRY_NOW)
+        assert times(await worker.take("a")) == (0, START + 600)
+
+    async def test_a_promoted_job_was_not_due(self, bench: Bench) -> None:
+        await bench.add("a", delay=5_000)
+        await bench.change(Action.PROMOTE, "a")
+        assert (await bench.job("a")).due_at == 0
+        worker = await bench.worker()
+        bench.clock.advance(10)
+        assert times(await worker.take("a")) == (0, START + 10)
+
+    async def test_a_rescheduled_job_was_due_at_its_new_time(self, bench: Bench) -> None:
+        await bench.add("a", delay=5_000)
+        await bench.change(Action.RESCHEDULE, "a", delay=700)
+        worker = await bench.worker()
+        bench.clock.advance(800)
+        assert times(await worker.take("a")) == (START + 700, START + 800)
+
+    async def test_a_replayed_job_was_not_due(self, bench: Bench) -> None:
+        await bench.add("a", delay=500)
+        worker = await bench.worker()
+        bench.clock.advance(500)
+        await worker.settle(await worker.take("a"), DEAD)
+        assert (await bench.job("a")).due_at == START + 500
+        await bench.change(Action.RETRY, "a")
+        assert times(await worker.take("a")) == (0, START + 500)
+
+    @pytest.mark.parametrize("how", ["handed back", "never received", "left", "crashed"])
+    async def test_a_job_that_goes_back_to_its_place_was_due_when_it_was(self, bench: Bench, how: str) -> None:
+        await bench.add("a", delay=500)
+        worker, other = await bench.worker(), await bench.worker("w2")
+        bench.clock.advance(600)
+        claim = await worker.take("a")
+        if how == "handed back":
+            await worker.settle(claim, BACK)
+        elif how == "never received":
+            await worker.beat(held=[])
+        else:
+            await bench.store.leave("w1", crashed=how == "crashed")
+        assert await bench.state("a") == State.READY
+        bench.clock.advance(50)
+        assert times(await other.take("a")) == (START + 500, START + 650)
+
+    async def test_a_job_put_off_by_a_crash_was_due_behind_it(self, bench: Bench) -> None:
+        await bench.add("a", delay=500, crash_delay=1_000, max_crashes=9)
+        bench.clock.advance(600)
+        await bench.crash("a")
+        bench.clock.advance(1_100)
+        worker = await bench.worker()
+        assert times(await worker.take("a")) == (START + 1_600, START + 1_700)
+
+    @pytest.mark.parametrize("terms", [None, Terms(key="k")], ids=["plain", "in a lane"])
+    async def test_a_claim_granted_again_says_the_same(self, bench: Bench, terms: Terms | None) -> None:
+        await bench.add("a", delay=500, terms=terms)
+        await bench.add("b", terms=terms)
+        worker = await bench.worker()
+        bench.clock.advance(600)
+        first = await worker.lost_reply(want=5)
+        bench.clock.advance(70)
+        again = await worker.resend()
+        assert {claim.id: times(claim) for claim in again.claims} == {
+            "a": (START + 500, START + 600),
+            "b": (0, START + 600),
+        }
+        assert sorted(again.claims, key=by_id) == sorted(first.claims, key=by_id)
+
+    async def test_a_job_set_aside_was_due_when_it_was(self, bench: Bench) -> None:
+        await bench.add("a", task="new", delay=500)
+        worker = await bench.worker()
+        bench.clock.advance(600)
+        assert await worker.claim() == []
+        other = await bench.worker("w2", declares={"new": Declared()})
+        assert times(await other.take("a")) == (START + 500, START + 600)
+
+    async def test_a_job_that_runs_alone_was_due_when_it_was(self, bench: Bench) -> None:
+        await bench.add("a", delay=500, max_crashes=2)
+        bench.clock.advance(600)
+        await bench.crash("a")
+        worker = await bench.worker()
+        assert times(await worker.take("a")) == (START + 500, START + 600)
+
+    async def test_a_job_of_a_graph_is_due_only_by_its_own_time(self, bench: Bench) -> None:
+        await bench.submit(Plan("g").job("a").job("b", "a", delay=400).job("c", "b").end("c"))
+        worker = await bench.worker()
+        await worker.finish(await worker.take("a"))
+        bench.clock.advance(450)
+        claim = await worker.take("b")
+        assert (claim.source, times(claim)) == ("a", (START + 400, START + 450))
+        await worker.finish(claim)
+        assert times(await worker.take("c")) == (0, START + 450)
 
 
 class SettleRules:

@@ -1,6 +1,8 @@
 -- Claiming: one half of an exchange.
 local new_claiming, claim, claim_part
 do
+    -- A claim is an array of 23 values ('\220\0\23'): 15 of the job; five of its graph ('\160\160\0\192\160' where it is in none) and one
+    -- that only its worker sets; when it was due, and when it was granted.
 
     -- One exchange's search for jobs. `parts` becomes the reply, `held` what is written: ids and stamps. `now`: so many of lanes and of
     -- limited queues may be granted.
@@ -11,6 +13,7 @@ do
             started = {}, emptied = {}, charged = 0, asides = 0, put_off = {},
             -- What all jobs have in common that are claimed as they came in.
             stamp = struct.pack('>I6I6', t.now, seq), claim = '\1\1\207' .. struct.pack('>I8', seq) .. '\0\0\0\207\0\0',
+            last = '\192\160\160\0\192\160\192\0' .. struct.pack('>BI8', 207, t.now),
         }
     end
 
@@ -27,8 +30,8 @@ do
         note_grant(c, id, task, queue, start .. PADDING .. struct.pack('>d', rank) .. c.stamp)
         -- In pieces, which the client puts together: Lua would read through every text it makes.
         local parts, size = c.parts, #c.parts
-        parts[size + 1], parts[size + 2], parts[size + 3] = '\159' .. text_head(#id), id, sub(raw, PREFIX + 1, ends or -1)
-        parts[size + 4] = c.claim .. sub(raw, 6, PREFIX) .. '\192'
+        parts[size + 1], parts[size + 2], parts[size + 3] = '\220\0\23' .. text_head(#id), id, sub(raw, PREFIX + 1, ends or -1)
+        parts[size + 4] = c.claim .. sub(raw, 6, PREFIX) .. c.last
     end
 
     -- What a claim says of a job, its head being right where the body is out of date, and of what its graph brings to it.
@@ -36,10 +39,11 @@ do
         local place, ends = h[LINKS], h[TERMS] and select(7, read_body(raw)) or -1
         local part = text(id) .. pack(h[TASK], h[VERSION], h[QUEUE], h[PRIORITY]) .. sub(raw, from + 1, ends)
             .. pack(h[RUN], h[EPOCH], h[SEQ], h[ATTEMPT], h[CRASHES], h[SNOOZES], h[AT]) .. binary_or_nil(h[ERROR])
-        if not place then return '\159' .. part end
+        local times = struct.pack('>BBI8BI8', 192, 207, h[DUE], 207, h[STARTED])
+        if not place then return '\220\0\23' .. part .. '\160\160\0\192\160' .. times end
         local given = place[L.SOURCE] ~= '' and graphs.result_at_hand(row(t, place[L.SOURCE]))
-        return '\220\0\20' .. part .. text(place[L.GRAPH]) .. text(place[L.SOURCE]) .. char(place[L.INJECT]) .. binary_or_nil(given)
-            .. text(place[L.AWAITS])
+        return '\220\0\23' .. part .. text(place[L.GRAPH]) .. text(place[L.SOURCE]) .. char(place[L.INJECT]) .. binary_or_nil(given)
+            .. text(place[L.AWAITS]) .. times
     end
 
     local function grant(c, id, h, raw, from)
@@ -613,61 +617,64 @@ do
 
     -- ---- jobs that run alone
 
-    local function reserved_elsewhere(t, me, id)
-        for _, worker in ipairs(call('ZRANGE', t.k.workers, 0, -1)) do
-            if worker ~= me then
-                local w = call('HMGET', t.p .. 'worker:' .. worker, 'reserved', 'dead', 'until')
-                if w[1] == id and w[3] and w[2] ~= '1' and tonumber(w[3]) > t.now then return true end
-            end
-        end
-        return false
-    end
-
-    -- The job this worker should take alone: one nobody else has reserved, or any at all if it is empty.
-    local function first_solo(c, queues, busy)
-        local t, w = c.t, c.w
-        w.reserved = ''
-        for _, queue in ipairs(queues) do
-            local id, h = lanes.solo_head(t, queue)
-            if h and takes(w.skills, queue, h[TASK], h[VERSION]) and not (h[EXPIRES] > 0 and h[EXPIRES] <= t.now) then
-                if not busy or not reserved_elsewhere(t, w.id, id) then
-                    w.reserved = id
-                    return id, h
+    local claim_solo
+    do
+        local function reserved_elsewhere(t, me, id)
+            for _, worker in ipairs(call('ZRANGE', t.k.workers, 0, -1)) do
+                if worker ~= me then
+                    local w = call('HMGET', t.p .. 'worker:' .. worker, 'reserved', 'dead', 'until')
+                    if w[1] == id and w[3] and w[2] ~= '1' and tonumber(w[3]) > t.now then return true end
                 end
             end
+            return false
         end
-        return nil
-    end
 
-    -- True when the worker must drain, false when a job was granted to run alone, nil when there is none for it.
-    local function claim_solo(c, want)
-        local t, w, queues = c.t, c.w, {}
-        -- A worker that drains asks for nothing, and must not lose its reservation by that.
-        if c.total > 0 then
-            for i = 1, #want, 2 do
-                if want[i + 1] > 0 then queues[#queues + 1] = want[i] end
+        -- The job this worker should take alone: one nobody else has reserved, or any at all if it is empty.
+        local function first_solo(c, queues, busy)
+            local t, w = c.t, c.w
+            w.reserved = ''
+            for _, queue in ipairs(queues) do
+                local id, h = lanes.solo_head(t, queue)
+                if h and takes(w.skills, queue, h[TASK], h[VERSION]) and not (h[EXPIRES] > 0 and h[EXPIRES] <= t.now) then
+                    if not busy or not reserved_elsewhere(t, w.id, id) then
+                        w.reserved = id
+                        return id, h
+                    end
+                end
             end
-        else
-            queues = w.skills.queues
-        end
-        local busy = call('EXISTS', t.p .. 'held:' .. w.id) == 1
-        local id, h = first_solo(c, queues, busy)
-        if not id then return nil end
-        if busy then return true end
-        if c.total <= 0 then return nil end
-        call('ZREM', t.p .. 'solo:' .. h[QUEUE], id)
-        local raw = call('HGET', t.k.jobs, id)
-        local from = read_body(raw)
-        if not from then
-            quarantine(t, id, h[QUEUE], READY)
             return nil
         end
-        w.reserved, w.alone = '', id
-        if t.gates or h[TERMS] then gates.charge(t, h[QUEUE], h[TASK], flow.terms(h)) end
-        grant(c, id, h, raw, from)
-        count(t, h[QUEUE], READY, -1)
-        count(t, h[QUEUE], RUNNING, 1)
-        return false
+
+        -- True when the worker must drain, false when a job was granted to run alone, nil when there is none for it.
+        function claim_solo(c, want)
+            local t, w, queues = c.t, c.w, {}
+            -- A worker that drains asks for nothing, and must not lose its reservation by that.
+            if c.total > 0 then
+                for i = 1, #want, 2 do
+                    if want[i + 1] > 0 then queues[#queues + 1] = want[i] end
+                end
+            else
+                queues = w.skills.queues
+            end
+            local busy = call('EXISTS', t.p .. 'held:' .. w.id) == 1
+            local id, h = first_solo(c, queues, busy)
+            if not id then return nil end
+            if busy then return true end
+            if c.total <= 0 then return nil end
+            call('ZREM', t.p .. 'solo:' .. h[QUEUE], id)
+            local raw = call('HGET', t.k.jobs, id)
+            local from = read_body(raw)
+            if not from then
+                quarantine(t, id, h[QUEUE], READY)
+                return nil
+            end
+            w.reserved, w.alone = '', id
+            if t.gates or h[TERMS] then gates.charge(t, h[QUEUE], h[TASK], flow.terms(h)) end
+            grant(c, id, h, raw, from)
+            count(t, h[QUEUE], READY, -1)
+            count(t, h[QUEUE], RUNNING, 1)
+            return false
+        end
     end
 
     -- Grants what there is; true when the worker must drain.

@@ -104,8 +104,8 @@ do
         if next(t.uniques) then unique.write(t) end
     end
 
-    -- What only time forgets: the sweep. Members say what they are by their first letter: a gate, a lane, a unique key, a cell.
-    function flow.fade(t, limit)
+    -- What only time forgets: the sweep. Members of `fading` say what they are by their first letter: a gate, a lane, a unique key, a cell.
+    local function fade_names(t, limit)
         local due = call('ZRANGEBYSCORE', t.k.fading, '-inf', t.now, 'LIMIT', 0, limit)
         for _, member in ipairs(due) do
             local kind, name = sub(member, 1, 1), sub(member, 2)
@@ -122,5 +122,25 @@ do
             end
         end
         return #due
+    end
+
+    -- What something on a shelf is called among all that passes, see shelves.lua.
+    function flow.passing_name(shelf, key) return struct.pack('>I2', #shelf) .. shelf .. key end
+
+    local function fade_items(t, limit)
+        local due = call('ZRANGEBYSCORE', t.k.passing, '-inf', t.now, 'LIMIT', 0, limit)
+        for _, member in ipairs(due) do
+            local size = struct.unpack('>I2', member)
+            local shelf, key = sub(member, 3, 2 + size), sub(member, 3 + size)
+            call('HDEL', t.p .. 'items:' .. shelf, key)
+            call('ZREM', t.p .. 'shelf:' .. shelf, key)
+        end
+        call_many('ZREM', t.k.passing, due)
+        return #due
+    end
+
+    function flow.fade(t, limit)
+        local gone = fade_names(t, limit)
+        return gone < limit and gone + fade_items(t, limit - gone) or gone
     end
 end

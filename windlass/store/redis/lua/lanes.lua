@@ -551,8 +551,11 @@ do
         if not t.lanes then return keys end
         for _, lane in ipairs(call('ZRANGE', t.p .. 'lanes:' .. queue, 0, most - 1)) do keys[#keys + 1] = 'lane:' .. queue .. '\n' .. lane end
         if #keys >= most then return keys end
-        for _, lane in ipairs(call('HKEYS', t.p .. 'stays:' .. queue)) do
-            keys[#keys + 1] = 'lane:' .. queue .. '\n' .. lane
+        local stays = t.p .. 'stays:' .. queue
+        local many = call('HLEN', stays) > most
+        local found = many and call('HSCAN', stays, '0', 'COUNT', format('%d', most))[2] or call('HKEYS', stays)
+        for i = 1, #found, many and 2 or 1 do
+            keys[#keys + 1] = 'lane:' .. queue .. '\n' .. found[i]
             if #keys >= most then break end
         end
         return keys

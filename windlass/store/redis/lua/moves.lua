@@ -5,6 +5,9 @@
 -- due, expiring     sorted sets by instant
 -- bucket:<name>     sorted set of ended jobs in the order they ended; `buckets` is the set of names
 -- failed, failed:task:<task>, failed:mark:<fingerprint>   sorted sets of dead letters, by number
+-- cancelled, skipped   the same of those that ended so
+-- marks, faults     the fingerprints there are -> '>I5I5' (how many dead letters, the newest one's number); the same in order: by how
+--                    many, then by that number, which stands before the fingerprint
 -- watched           hash id -> names of the clients to tell
 -- log:<k>, chunks, live, sparse   the order of acceptance: lists of 1,000 ids; which lists there are; how many of each live; of which
 --                    little is left
@@ -35,10 +38,11 @@ local function place_ready(t, id, h, silent)
     add(t, 'ready:' .. h[QUEUE], h[RANK], id)
 end
 
-local function make_ready(t, id, h, keep_place)
+-- `due`: the time that has come for it. It is known of it until it ends, also when it goes back to its place.
+local function make_ready(t, id, h, keep_place, due)
     watch_expiry(t, id, h)
     set_state(t, h, READY)
-    h[WORKER], h[DUE] = '', 0
+    h[WORKER], h[DUE] = '', keep_place and h[DUE] or due or 0
     if not (keep_place and h[RANK] > 0) then h[RANK] = h[TERMS] and lanes.rank(t, h) or next_rank(t, h[PRIORITY]) end
     if not runs_alone(h) or (h[TERMS] and not lanes.lets_go(t, id, h)) then return place_ready(t, id, h) end
     h[HOLD] = SOLO
@@ -70,13 +74,53 @@ local function unplace(t, id, h)
     end
 end
 
-local function index_failed(t, act, id, h)
-    local function each(key)
+-- A job that ended, and not well, comes into the indexes of these or leaves them: `act` is add or rem.
+function faults.index(t, act, id, h)
+    if h[STATE] <= SUCCEEDED or is_join(h) then return end
+    local keys = { STATES[h[STATE]] }
+    if h[STATE] == FAILED then
+        keys[2], keys[3] = 'failed:task:' .. h[TASK], 'failed:mark:' .. h[FINGERPRINT]
+        t.faults[h[FINGERPRINT]] = true
+    end
+    for _, key in ipairs(keys) do
         if act == add then add(t, key, h[N], id) else rem(t, key, id) end
     end
-    each('failed')
-    each('failed:task:' .. h[TASK])
-    if h[FINGERPRINT] ~= '' then each('failed:mark:' .. h[FINGERPRINT]) end
+end
+
+-- In which of these a job is whose record cannot be read, or else among those that ended well.
+function faults.state_of(t, id)
+    for state = FAILED, SKIPPED do
+        if call('ZSCORE', t.k[STATES[state]], id) then return state end
+    end
+    return SUCCEEDED
+end
+
+-- One goes whose record does not say any more which fault it was.
+function faults.lose(t, id, task)
+    for state = FAILED, SKIPPED do call('ZREM', t.k[STATES[state]], id) end
+    if task then call('ZREM', t.p .. 'failed:task:' .. task, id) end
+    for _, mark in ipairs(call('HKEYS', t.k.marks)) do
+        if call('ZREM', t.p .. 'failed:mark:' .. mark, id) == 1 then t.faults[mark] = true end
+    end
+end
+
+-- Counts the faults anew that this step has changed: from their dead letters, so that no count can go astray.
+function faults.write(t)
+    for mark in pairs(t.faults) do
+        local key, before = t.p .. 'failed:mark:' .. mark, call('HGET', t.k.marks, mark)
+        local newest = tonumber(call('ZREVRANGE', key, '0', '0', 'WITHSCORES')[2])
+        local now = newest and struct.pack('>I5I5', call('ZCARD', key), newest)
+        if now ~= before then
+            if before then call('ZREM', t.k.faults, sub(before, 6) .. mark) end
+            if now then
+                call('ZADD', t.k.faults, struct.unpack('>I5', now), sub(now, 6) .. mark)
+                call('HSET', t.k.marks, mark, now)
+            else
+                call('HDEL', t.k.marks, mark)
+            end
+        end
+    end
+    t.faults = {}
 end
 
 -- Says in which bucket a job is kept if nothing else does. `failed`: in that of those who failed.
@@ -151,7 +195,7 @@ local function finish(t, id, h, state, reason, keep)
     h[FINISHED], h[REASON], h[WORKER], h[CANCEL] = t.now, reason, '', 0
     if keep ~= '' then h[state == FAILED and KEEP_FAILED or KEEP_DONE] = keep end
     if h[LINKS] then graphs.end_job(t, id, h, was) else file(t, id, name_bucket(t, h, state == FAILED)) end
-    if state == FAILED then index_failed(t, add, id, h) end
+    faults.index(t, add, id, h)
     if h[EXPIRES] > 0 then rem(t, 'expiring', id) end
     t.ended[#t.ended + 1] = id
     touch(t, id)
@@ -162,7 +206,7 @@ end
 local function unfile(t, id, h)
     if h[STATE] <= RUNNING then return end
     local place, bucket = h[LINKS], h[STATE] == FAILED and h[KEEP_FAILED] or h[KEEP_DONE]
-    if h[STATE] == FAILED and not is_join(h) then index_failed(t, rem, id, h) end
+    faults.index(t, rem, id, h)
     if not place or place[L.GRAPH] == '' or place[L.AFTERMATH] == 1 then
         rem(t, 'bucket:' .. bucket, id)
     elseif id == place[L.GRAPH] and bucket ~= '' then
@@ -218,7 +262,8 @@ do
         for _, worker in ipairs(call('ZRANGE', t.k.workers, 0, -1)) do
             if call('HDEL', t.p .. 'held:' .. worker, id) == 1 then return RUNNING end
         end
-        if call('ZSCORE', t.k.failed, id) then return FAILED end
+        local state = faults.state_of(t, id)
+        if state ~= SUCCEEDED then return state end
         return in_graph and #in_graph[2] > 0 and graphs.is_under_way(t, in_graph[1]) and WAITING or SUCCEEDED
     end
 
@@ -252,6 +297,7 @@ do
             call('HDEL', t.k.heads, id)
             return forget(t, id)
         end
+        if state > SUCCEEDED then faults.lose(t, id, task) end
         local n, at = number_of_damaged(t, id, raw, h)
         if not from or not is_text(task) then
             task, version, priority = 'windlass.corrupt', 1, 5
@@ -295,7 +341,7 @@ local function promote(t, limit)
         return a[2][N] < b[2][N]
     end)
     for _, one in ipairs(found) do
-        make_ready(t, one[1], one[2])
+        make_ready(t, one[1], one[2], false, one[2][DUE])
         if one[2][HOLD] ~= LANE then promoted[one[2][QUEUE]] = (promoted[one[2][QUEUE]] or 0) + 1 end
     end
     return promoted, #found
@@ -368,8 +414,9 @@ do
         local raw = call('HGET', t.k.jobs, id)
         local from, task, _, queue = read_body(raw)
         if not from or task == '' then return end
-        count(t, queue, call('ZREM', t.k.failed, id) == 1 and FAILED or SUCCEEDED, -1)
-        call('ZREM', t.p .. 'failed:task:' .. task, id)
+        local state = faults.state_of(t, id)
+        count(t, queue, state, -1)
+        if state ~= SUCCEEDED then faults.lose(t, id, task) end
         local k = floor((struct.unpack('>I5', raw) - 1) / CHUNK)
         if k >= 0 then chunks[k] = (chunks[k] or 0) + 1 end
     end
@@ -388,7 +435,7 @@ do
         if state ~= SUCCEEDED then
             local h = row(t, id)
             if not h then return count_damaged(t, id, chunks) end
-            if h[STATE] == FAILED and not is_join(h) then index_failed(t, rem, id, h) end
+            faults.index(t, rem, id, h)
             n, queue, state, logged = h[N], h[QUEUE], h[STATE], h[LOGGED]
         end
         if n == 0 then return end  -- a join, or a node that was never accepted
@@ -587,6 +634,7 @@ local function commit(t)
     flush(t)
     graphs.write(t)
     flow.write(t)
+    if next(t.faults) then faults.write(t) end
     write_rows(t)
     write_counts(t)
     record(t)

@@ -34,185 +34,69 @@ local function get(keys, args)
     return list
 end
 
--- ---- listings: a bounded number of candidates in the order of acceptance, from where the last call stopped
+-- ---- queues
 
-local function beyond(n, after, newest) return after == 0 or (newest and n < after) or (not newest and n > after) end
-
--- Candidates from an index of dead letters, which is ordered by number.
-local function from_failed(t, q, after, most)
-    local key = t.k.failed
-    if q[3] ~= '' then key = key .. ':task:' .. q[3] elseif q[4] ~= '' then key = key .. ':mark:' .. q[4] end
-    local listed, ids
-    if q[8] then
-        listed = call('ZREVRANGEBYSCORE', key, after == 0 and '+inf' or '(' .. after, '-inf', 'WITHSCORES', 'LIMIT', 0, most + 1)
-    else
-        listed = call('ZRANGEBYSCORE', key, '(' .. after, '+inf', 'WITHSCORES', 'LIMIT', 0, most + 1)
+-- For queues with ready jobs, the job at the head of each order it has: ids, and of which queue each is.
+local function heads_of_queues(t, ready, laned)
+    local ids, owners, groups, solos = {}, {}, {}, {}
+    local function note(key, queue)
+        local id = call('ZRANGE', t.p .. key, '0', '0')[1]
+        if id then ids[#ids + 1], owners[#owners + 1] = id, queue end
     end
-    local more, last = #listed > 2 * most, 0
-    ids = {}
-    for i = 1, min(#listed, 2 * most), 2 do ids[#ids + 1], last = listed[i], tonumber(listed[i + 1]) end
-    load(t, ids)
-    -- What cannot be read is passed over, and must not be where the next call goes on from.
-    local sound = {}
-    for _, id in ipairs(ids) do
-        if row(t, id) then sound[#sound + 1] = id end
-    end
-    return sound, more, more and last or 0
-end
-
--- The ids of all jobs in one of the working states, or nil where they are too many to be sorted.
-local function in_state(t, state)
-    local ids, total, queues = {}, 0, {}
-    local counts = call('HGETALL', t.k.counts)
-    for i = 1, #counts, 2 do
-        if byte(counts[i], 1) == 48 + state and tonumber(counts[i + 1]) > 0 then
-            total, queues[#queues + 1] = total + tonumber(counts[i + 1]), sub(counts[i], 2)
-        end
-    end
-    if total > CHUNK then return nil end
-    local function all_of(command, key, ...)
-        for _, id in ipairs(call(command, t.p .. key, ...)) do ids[#ids + 1] = id end
-    end
-    if state == SCHEDULED then
-        all_of('ZRANGE', 'due', 0, -1)
-    elseif state == RUNNING then
-        for _, worker in ipairs(call('ZRANGE', t.k.workers, 0, -1)) do all_of('HKEYS', 'held:' .. worker) end
-    else
-        for _, queue in ipairs(queues) do
-            all_of('ZRANGE', 'ready:' .. queue, 0, -1)
-            all_of('ZRANGE', 'solo:' .. queue, 0, -1)
-            for _, key in ipairs(lanes.keys(t, queue, CHUNK)) do all_of('ZRANGE', key, 0, -1) end
-        end
-        for _, group in ipairs(call('HKEYS', t.k.asides)) do all_of('ZRANGE', 'aside:' .. group, 0, -1) end
-    end
-    return ids
-end
-
-local function sorted(t, ids, after, newest, keep)
-    local found, seen = {}, {}
-    load_all(t, ids)
-    for _, id in ipairs(ids) do
-        local h = row(t, id)
-        if h and not seen[id] and beyond(h[N], after, newest) and (not keep or keep(h)) then
-            seen[id], found[#found + 1] = true, id
-        end
-    end
-    table.sort(found, function(a, b)
-        if newest then return t.rows[a][N] > t.rows[b][N] end
-        return t.rows[a][N] < t.rows[b][N]
-    end)
-    return found
-end
-
--- When the first job of a list of accepted ones that is still there was accepted.
-local function first_at(t, k)
-    for _, id in ipairs(call('LRANGE', t.p .. 'log:' .. k, 0, -1)) do
-        local h = row(t, id)
-        -- Not one whose name was given again to a later job.
-        if h and floor((h[N] - 1) / CHUNK) == tonumber(k) then return h[AT] end
-    end
-    return 0
-end
-
--- The list in which jobs accepted at an instant are, by halving.
-local function chunk_at(t, instant)
-    local low, high = 0, call('ZCARD', t.k.chunks) - 1
-    while low < high do
-        local middle = floor((low + high + 1) / 2)
-        local k = call('ZRANGE', t.k.chunks, middle, middle)[1]
-        if first_at(t, k) < instant then low = middle else high = middle - 1 end
-    end
-    return tonumber(call('ZRANGE', t.k.chunks, low, low)[1] or 0)
-end
-
--- The next list to look at, and whether there are others behind it.
-local function next_chunk(t, q, after)
-    local newest, from = q[8]
-    if newest then
-        from = after > 0 and floor((after - 2) / CHUNK) or 1 / 0
-        if q[7] > 0 then from = min(from, chunk_at(t, q[7])) end
-    else
-        from = after > 0 and floor(after / CHUNK) or 0
-        if q[6] > 0 then from = max(from, chunk_at(t, q[6])) end
-    end
-    local command, far = newest and 'ZREVRANGEBYSCORE' or 'ZRANGEBYSCORE', newest and '-inf' or '+inf'
-    local found = call(command, t.k.chunks, from == 1 / 0 and '+inf' or from, far, 'LIMIT', 0, 2)
-    return tonumber(found[1]), found[2] ~= nil
-end
-
--- Candidates from the list of all accepted jobs. Answers also the number to go on from, if there is more.
-local function from_log(t, q, after, most)
-    local k, others = next_chunk(t, q, after)
-    if not k then return {}, false, 0 end
-    local ids = sorted(t, call('LRANGE', t.p .. 'log:' .. k, 0, -1), after, q[8], function(h) return floor((h[N] - 1) / CHUNK) == k end)
-    if #ids > most then
-        for i = #ids, most + 1, -1 do ids[i] = nil end
-        return ids, true, t.rows[ids[most]][N]
-    end
-    return ids, others, q[8] and k * CHUNK + 1 or (k + 1) * CHUNK
-end
-
-local function candidates(t, q, only, after, most)
-    if only == FAILED then return from_failed(t, q, after, most) end
-    local ids = q[5] ~= '' and call('HKEYS', t.p .. 'held:' .. q[5])
-    if not ids and only >= SCHEDULED and only <= RUNNING then ids = in_state(t, only) end
-    if not ids then return from_log(t, q, after, most) end
-    ids = sorted(t, ids, after, q[8])
-    local more = #ids > most
-    for i = #ids, most + 1, -1 do ids[i] = nil end
-    return ids, more, 0
-end
-
--- find(settings, now, query, only, after, limit, most)
---   only    the one state that is asked for, or -1; after: the number to go on from, or 0
---   limit   how many records to answer; most: how many to look at
--- Answers: the number to go on from (0: there is no more), how many were looked at, then records as above.
-local function find(keys, args)
-    local t, q = begin(keys, args, true), cmsgpack.unpack(args[3])
-    local limit, list, looked, found = tonumber(args[6]), {}, 0, 0
-    local ids, more, cursor = candidates(t, q, tonumber(args[4]), tonumber(args[5]), min(tonumber(args[7]), CHUNK))
-    for i, id in ipairs(ids) do
-        local h = row(t, id)
-        looked = i
-        if h and fits(h, q) then
-            add_record(t, list, id, h)
-            found = found + 1
-        end
-        if found == limit then break end
-    end
-    if looked < #ids or (more and cursor == 0) then
-        local h = row(t, ids[looked])
-        more, cursor = true, h and h[N] or 0
-    end
-    return { more and string.format('%d', cursor) or '0', looked, unpack(list) }
-end
-
--- queues(settings, now): answers the counts (state code and queue, number, …), per queue with ready jobs how long the oldest of those at
--- the head has waited, how many lanes have ready jobs (queue, number, …), and what is said of their gates (queue, declared, tuned, …).
-local function queues(keys, args)
-    local t, ages, groups = begin(keys, args, true), {}, {}
-    local counts = call('HGETALL', t.k.counts)
     for _, group in ipairs(call('HKEYS', t.k.asides)) do
         local queue = string.match(group, '^(.-)\n')
         groups[queue] = groups[queue] or {}
         table.insert(groups[queue], 'aside:' .. group)
     end
+    for i, queue in ipairs(ready) do solos[i] = t.p .. 'solo:' .. queue end
+    local alone = #solos > 0 and (#solos > CHUNK or call('EXISTS', unpack(solos)) > 0)
+    for _, queue in ipairs(ready) do
+        note('ready:' .. queue, queue)
+        if alone then note('solo:' .. queue, queue) end
+        for _, key in ipairs(groups[queue] or {}) do note(key, queue) end
+        if laned[queue] then
+            for _, key in ipairs(lanes.keys(t, queue, 100)) do note(key, queue) end
+        end
+    end
+    return ids, owners
+end
+
+-- When jobs were accepted, false where a record cannot be read.
+local function accepted_at(t, ids)
+    local times, bare, places = {}, {}, {}
+    for i, packed in ipairs(call_many('HMGET', t.k.heads, ids)) do
+        local fine, _, _, at = pcall(unpack_limit, packed or '', 2, 3)
+        times[i] = fine and type(at) == 'number' and at
+        if not packed then bare[#bare + 1], places[#places + 1] = ids[i], i end
+    end
+    for k, raw in ipairs(call_many('HMGET', t.k.jobs, bare)) do
+        times[places[k]] = raw and #raw >= PREFIX and select(2, struct.unpack('>I5I6', raw))
+    end
+    return times
+end
+
+local function pairs_of(list)
+    local found = {}
+    for i = 1, #list, 2 do found[list[i]] = list[i + 1] end
+    return found
+end
+
+-- queues(settings, now): answers the counts (state code and queue, number, …), per queue with ready jobs how long the oldest of those at
+-- the head has waited, how many lanes have ready jobs (queue, number, …), and what is said of their gates (queue, declared, tuned, …).
+local function queues(keys, args)
+    local t, ages, ready, oldest = begin(keys, args, true), {}, {}, {}
+    local counts, laned = call('HGETALL', t.k.counts), call('HGETALL', t.k.laned)
     for i = 1, #counts, 2 do
-        local queue, oldest = sub(counts[i], 2), nil
-        if byte(counts[i], 1) == 48 + READY and tonumber(counts[i + 1]) > 0 then
-            local places = groups[queue] or {}
-            places[#places + 1], places[#places + 2] = 'ready:' .. queue, 'solo:' .. queue
-            for _, key in ipairs(lanes.keys(t, queue, 100)) do places[#places + 1] = key end
-            for _, key in ipairs(places) do
-                local id = call('ZRANGE', t.p .. key, 0, 0)[1]
-                local h = id and row(t, id)
-                if h and (not oldest or h[AT] < oldest) then oldest = h[AT] end
-            end
-        end
-        if oldest then
-            ages[#ages + 1] = queue
-            ages[#ages + 1] = string.format('%d', t.now - oldest)
-        end
+        if byte(counts[i], 1) == 48 + READY and tonumber(counts[i + 1]) > 0 then ready[#ready + 1] = sub(counts[i], 2) end
+    end
+    local ids, owners = heads_of_queues(t, ready, pairs_of(laned))
+    for i, at in ipairs(accepted_at(t, ids)) do
+        local queue = owners[i]
+        if at and (not oldest[queue] or at < oldest[queue]) then oldest[queue] = at end
+    end
+    for queue, at in pairs(oldest) do
+        ages[#ages + 1] = queue
+        ages[#ages + 1] = format('%d', t.now - at)
     end
     local said = {}
     for name, gate in pairs(gates.all(t)) do
@@ -221,7 +105,7 @@ local function queues(keys, args)
             for _, part in ipairs({ queue, gate.declared, gate.tuned }) do said[#said + 1] = part end
         end
     end
-    return { counts, ages, call('HGETALL', t.k.laned), said }
+    return { counts, ages, laned, said }
 end
 
 -- holds(settings, now, id, …): answers for each MessagePack [kind, lane, gate, holder, missing, opens_in, ahead], '' where nothing keeps it.
@@ -395,7 +279,6 @@ register('graph', graph, 'no-writes')
 register('workflows', workflows, 'no-writes')
 register('members', members, 'no-writes')
 register('get', get, 'no-writes')
-register('find', find, 'no-writes')
 register('queues', queues, 'no-writes')
 register('workers', workers, 'no-writes')
 register('logs', logs, 'no-writes')

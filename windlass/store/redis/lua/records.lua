@@ -30,6 +30,7 @@ local STATES = { [0] = 'waiting', 'scheduled', 'ready', 'running', 'succeeded', 
 local NOT_HELD, ASIDE, SOLO, LANE = 0, 1, 2, 3
 -- What may keep a job from coming in or starting; each has a file of its own, and what stands before it may call it.
 local flow, gates, lanes, unique, schedules = {}, {}, {}, {}, {}
+local faults = {}  -- the dead letters, see moves.lua
 
 -- What a head says of a node's place in its graph. OPENED: it was accepted. OPEN, BROKEN: how many edges that lead to it are not
 -- decided, or broken. SOURCE, INJECT: the first edge that brings a value. OUTS: target, on, hasty, …; EDGES: their states, a digit

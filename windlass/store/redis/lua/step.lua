@@ -42,7 +42,7 @@ do
 
     -- The last instant, what is added to the server's clock, the shortest lease, and how many jobs, ranks and events there were.
     -- In one field: they are read and written by every step. Before them stands the format that all keys of the app are in.
-    local FORMAT = 3
+    local FORMAT = 4
     local function read_numbers(p, reading)
         local found = call('HMGET', p .. 'meta', 'numbers', 'followed', 'todos', 'gates', 'lanes', 'schedules')
         local packed = found[1]
@@ -100,6 +100,7 @@ do
             'jobs', 'heads', 'due', 'expiring', 'watched', 'followers', 'events', 'counts', 'live', 'chunks', 'asides', 'workers',
             'leases', 'progress', 'corrupt', 'buckets', 'failed', 'sparse', 'links', 'graphs', 'metas', 'workflows', 'working', 'staging', 'todos',
             'weights', 'gates', 'tallies', 'openings', 'fading', 'laned', 'turns', 'strict', 'uniques', 'cells', 'schedules', 'timetable',
+            'totals', 'faults', 'marks', 'passing', 'cancelled', 'skipped',
         }
         local seen, known = {}, 0
 
@@ -132,7 +133,7 @@ do
             stamped = {}, brief = {}, unheard = {}, came = {},
             graphs = {}, changed = {}, listed = {}, todos = {}, left = found[3], released = {}, asked = {}, weights = {},
             lanes = found[5], schedules = tonumber(found[6] or 0), tallies = {}, strict = {}, uniques = {}, marks = {}, marked = {},
-            freed = {}, opened = {}, wakes = {},
+            freed = {}, opened = {}, wakes = {}, faults = {},
         }
         if found[4] then t.gates = gates.known(t, found[4]) end
         tick(t, host, reading)
@@ -371,22 +372,52 @@ local function job_news(t, kind, worker, id, h, data) news(t, kind, worker, id, 
 
 local function reason_data(reason) return reason ~= '' and cjson.encode({ reason = reason }) or nil end
 
-local function record(t)
-    if not t.group then return end
-    local groups = {}
-    for _, block in ipairs(t.blocks) do
-        for _, group in ipairs(block) do groups[#groups + 1] = group end
+local record
+do
+    -- What a job says while it runs is not counted, nor are workflows: what theirs have in the place of a task is their name.
+    local NOT_COUNTED = {
+        progress = true, log = true, workflow_started = true, workflow_succeeded = true, workflow_failed = true,
+        workflow_cancelled = true, workflow_repaired = true,
+    }
+
+    -- Adds up for ever the events of one block, which are of one kind: by kind, queue and task in one name.
+    local function count_events(t, block)
+        local kind, queues = block[1][1], {}
+        if NOT_COUNTED[kind] then return end
+        for i = 1, #block do
+            local group = block[i]
+            local task, tasks = group[3], queues[group[4]]
+            if not tasks then
+                tasks = {}
+                queues[group[4]] = tasks
+            end
+            tasks[task] = (tasks[task] or 0) + #group[5]
+        end
+        for queue, tasks in pairs(queues) do
+            for task, sum in pairs(tasks) do
+                if task ~= '' then call('HINCRBY', t.k.totals, kind .. '\n' .. queue .. '\n' .. task, format('%d', sum)) end
+            end
+        end
     end
-    -- An entry is numbered by how many events there were in all, so that trimming by number bounds the memory too.
-    local key, kept = t.k.events, t.settings.events_kept
-    call('XADD', key, 'MAXLEN', kept, format('%d-0', t.seen), 'e', pack({ t.now, groups }))
-    if t.seen > kept * 10 then call('XTRIM', key, 'MINID', format('%d-0', t.seen - kept * 10)) end
-    if not t.followed then return end
-    local followers = call('SMEMBERS', t.k.followers)
-    if #followers == 0 then call('HDEL', t.meta, 'followed') end
-    for _, client in ipairs(followers) do
-        if not t.told[client] and call('PUBLISH', t.p .. 'to:' .. client, '') == 0 then
-            call('SREM', t.k.followers, client)
+
+    function record(t)
+        if not t.group then return end
+        local groups = {}
+        for _, block in ipairs(t.blocks) do
+            for _, group in ipairs(block) do groups[#groups + 1] = group end
+            count_events(t, block)
+        end
+        -- An entry is numbered by how many events there were in all, so that trimming by number bounds the memory too.
+        local key, kept = t.k.events, t.settings.events_kept
+        call('XADD', key, 'MAXLEN', kept, format('%d-0', t.seen), 'e', pack({ t.now, groups }))
+        if t.seen > kept * 10 then call('XTRIM', key, 'MINID', format('%d-0', t.seen - kept * 10)) end
+        if not t.followed then return end
+        local followers = call('SMEMBERS', t.k.followers)
+        if #followers == 0 then call('HDEL', t.meta, 'followed') end
+        for _, client in ipairs(followers) do
+            if not t.told[client] and call('PUBLISH', t.p .. 'to:' .. client, '') == 0 then
+                call('SREM', t.k.followers, client)
+            end
         end
     end
 end
