@@ -10,6 +10,7 @@ from windlass.core.job import ErrorInfo, Progress, State
 from windlass.core.keep import Keep
 from windlass.core.language import every
 from windlass.core.limits import Rate
+from windlass.core.notice import DeadLetter, Notice
 from windlass.core.retry import Exponential, Fixed
 from windlass.core.timing import cron, once_at
 from windlass.errors import (
@@ -48,6 +49,7 @@ from windlass.once import Once, once
 from windlass.picture import Tree
 from windlass.queue import Queue, QueueStatus
 from windlass.schedules import ScheduleInfo
+from windlass.targets import Email, Webhook
 from windlass.task import AsyncTask, SyncTask, Task
 from windlass.values import Failure
 from windlass.why import Reason, Why
@@ -67,7 +69,9 @@ __all__ = [
     "Chord",
     "ConfigError",
     "Current",
+    "DeadLetter",
     "Draft",
+    "Email",
     "EnqueueError",
     "ErrorInfo",
     "Event",
@@ -90,6 +94,7 @@ __all__ = [
     "LimitInfo",
     "Lock",
     "LockLost",
+    "Notice",
     "Once",
     "PayloadError",
     "Progress",
@@ -118,6 +123,7 @@ __all__ = [
     "Tree",
     "UnknownSchedule",
     "UnknownTask",
+    "Webhook",
     "Why",
     "Windlass",
     "WindlassError",

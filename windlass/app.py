@@ -35,13 +35,14 @@ from windlass.admin import (
     stream_events,
 )
 from windlass.breakers import Breaker, BreakerOptions
-from windlass.call import Draft, Given, Signature, by_name, new_id, set_terms
+from windlass.call import Draft, Given, Signature, by_name, new_id, set_tags, set_terms
 from windlass.client import Client, send_graph
 from windlass.context import current_or_none
 from windlass.core.duration import Duration
 from windlass.core.event import Event
 from windlass.core.ids import check_name
 from windlass.core.job import Meta, State
+from windlass.core.notice import KINDS, DeadLetter, Kind
 from windlass.core.options import (
     QUEUE_NAMES,
     BatchOptions,
@@ -59,6 +60,7 @@ from windlass.gates import LimitInfo, TaskGate, all_limits
 from windlass.handle import Handle
 from windlass.locks import Lock, Wait
 from windlass.middleware import AroundEnqueue, AroundRun, Submit, around_enqueue
+from windlass.notices import F, HandlerOptions, Notices, Target
 from windlass.once import Once
 from windlass.plan import Plan, make_plan
 from windlass.portal import portal
@@ -114,6 +116,7 @@ class Windlass:
         self.sync = SyncApp(self)
         self.dead = DeadLetters(self)
         self.schedules = Schedules(self)
+        self.notices = Notices(self)
         self._enqueue_layers: list[AroundEnqueue] = []
         self._submit: Submit = self._insert
         self._clients: dict[int, Client] = {}
@@ -196,6 +199,26 @@ class Windlass:
         """Add middleware around each run, on the worker's loop: ``async def layer(job, call_next)``."""
         self.run_layers.append(layer)
         return layer
+
+    def on_dead(
+        self, *, queue: str = "*", task: str = "*", **options: Unpack[HandlerOptions]
+    ) -> Callable[[F], Task[[DeadLetter], Any]]:
+        """Let a function have each dead letter, as a job with its own retries: ``@app.on_dead(queue="payments*")``.
+
+        ``queue``, ``task``: whose, with ``*`` for any. The other options are those of the task that is made of it.
+        """
+        return self.notices.on_dead(queue, task, options)
+
+    def notify(
+        self, target: Target, *, on: Sequence[Kind] = KINDS, queue: str = "*", every: Duration = "5m", burst: int = 1,
+        stuck_after: Duration = "5m",
+    ) -> None:  # fmt: skip
+        """Tell a function, a ``Webhook`` or an ``Email`` of dead letters, stuck queues and schedules that fail.
+
+        At most ``burst`` at once and one per ``every`` after that, over all workers; what is held back is counted and
+        told with the next.
+        """
+        self.notices.notify(target, on, queue, every, burst, stuck_after)
 
     def on_start(self, hook: Hook) -> Hook:
         """Run when a worker starts; what it puts on the given namespace is ``current().state`` in tasks."""
@@ -338,9 +361,11 @@ class Windlass:
                 delay=options.get("delay", 0), at=options.get("at", 0), headers=options.get("headers", {}),
                 correlation_id=options.get("correlation_id", correlation), options=options,
             )  # fmt: skip
-        if rules.flow is not None:
+        if rules.flow is not None or rules.tags or rules.search:
             bind = partial(task.codec.bound, *given) if task is not None and given is not None else None
-            set_terms(draft, rules.flow, bind)
+            set_tags(draft, bind)
+            if rules.flow is not None:
+                set_terms(draft, rules.flow, bind)
         return draft
 
     def resolve(self, task: str, queue: str, call: Mapping[str, Any] | None = None) -> Resolved:

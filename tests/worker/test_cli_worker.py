@@ -132,7 +132,9 @@ def test_a_worker_says_what_it_is_runs_jobs_and_drains(shell: Shell) -> None:
 def test_an_idle_worker_is_small(shell: Shell) -> None:
     worker = shell.start("worker", "shop:app")
     shell.call("pid")
-    assert psutil.Process(worker.pid).memory_info().rss < 40 * 1024 * 1024
+    # What it takes for itself: pages of the interpreter and of libraries are shared, and how many are read in is the
+    # kernel's choice.
+    assert psutil.Process(worker.pid).memory_full_info().uss < 30 * 1024 * 1024
     stop(worker)
 
 

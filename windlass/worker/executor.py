@@ -12,11 +12,12 @@ import logging
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
+from time import monotonic
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from windlass.core.job import Claim
-from windlass.core.lifecycle import Adopting, HandedBack, Outcome, Transition, decide
+from windlass.core.lifecycle import Adopting, Crashed, Failed, HandedBack, Outcome, Transition, decide
 from windlass.errors import Cancel, SoftTimeout
 from windlass.failpoints import failpoint
 from windlass.store.base import MAX_BATCH
@@ -26,9 +27,10 @@ from windlass.worker.children import Children
 from windlass.worker.graphs import Graphs
 from windlass.worker.guards import Guards
 from windlass.worker.notes import NoteBuffer
-from windlass.worker.runner import LOST, SHUT_DOWN, TIMED_OUT, Run, SoftTask, run_elsewhere, run_on_loop, soften
+from windlass.worker.runner import LOST, SHUT_DOWN, TIMED_OUT, Run, SoftTask, dated, run_elsewhere, run_on_loop, soften
 from windlass.worker.threads import Threads
 from windlass.worker.timers import Timers
+from windlass.worker.tracker import Tracker
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -58,6 +60,8 @@ class Executor:
         self.active = self.started = 0
         self.stuck = 0
         self.completed = 0
+        self.tracker = Tracker(concurrency)
+        self.worker = ""
         self._start_is_due = False
         self._context = contextvars.copy_context()
         self._batches = Batches(app, notes, self.state, self.timers)
@@ -105,6 +109,7 @@ class Executor:
 
     def _arm(self, run: Run) -> None:
         """Start the clocks of a job whose code starts now."""
+        run.began = monotonic()
         rules = run.rules
         if rules.timeout:
             self.timers.after(rules.timeout / 1000, lambda: self._time_out(run), lambda: not run.settled)
@@ -185,6 +190,7 @@ class Executor:
     def _settle_batch(self, batch: Batch, outcome: Outcome) -> None:
         for run in batch.members:
             if not run.settled:
+                run.began = batch.began
                 self._settle(run, batch.outcome_of(run, outcome))
         self._batches.over(batch)
 
@@ -250,8 +256,12 @@ class Executor:
         self.completed += 1
         if self._guards is not None:
             self._guards.left(run, outcome)
+        if type(outcome) is Failed or type(outcome) is Crashed:
+            outcome.error = dated(outcome.error, run, self.worker)
         rules = run.rules
-        self.finished.append(decide(run.claim, outcome, rules.keep_done, rules.keep_failed))
+        move = decide(run.claim, outcome, rules.keep_done, rules.keep_failed)
+        self.finished.append(move)
+        self.tracker.settled(run.claim, move.event, run.began)
         if len(self.finished) == 1:
             self._wake()
 
@@ -348,6 +358,7 @@ class Executor:
             log.warning("lost job %s (%s): another worker may run it", id, run.claim.task)
             self._stop(run, LOST)
             self.held.pop(id, None)
+            self.tracker.lost += 1
 
     def forget(self) -> None:
         """The store gave this worker up: whatever it held is no longer its own, finished or not."""

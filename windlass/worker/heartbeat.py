@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 
@@ -25,6 +26,8 @@ from windlass.store.base import BeatReply, Presence, Store, SweepReply
 log = logging.getLogger("windlass.worker")
 
 EXIT_STALLED = 70
+LAGS = 10
+"""So many knocks are remembered: they come twice in the time after which a blocked loop is told of."""
 
 
 class Watched:
@@ -59,7 +62,19 @@ class Heartbeat:
         self._stopping = False
         self._ticked = time.monotonic()
         self._answered = time.monotonic()
+        self._lags: deque[float] = deque(maxlen=LAGS)
         self.repaired = 0
+
+    @property
+    def lag(self) -> float:
+        """The longest time, in seconds, that the worker's loop took of late to answer a knock."""
+        unanswered = time.monotonic() - self._ticked - self._stall_warning / 2
+        return max(0.0, unanswered, *self._lags)
+
+    @property
+    def silence(self) -> float:
+        """Seconds since the store answered a beat."""
+        return time.monotonic() - self._answered
 
     async def start(self) -> None:
         self._thread.start()
@@ -120,7 +135,7 @@ class Heartbeat:
                 reply = await store.sweep()
         except Exception as error:
             # Whatever it is: a heartbeat that ends would leave its worker running without a lease.
-            silent = time.monotonic() - self._answered
+            silent = self.silence
             bug = not isinstance(error, (StoreError, TimeoutError))
             log.warning("no heartbeat for %.1f s: %s", silent, str(error) or type(error).__name__, exc_info=bug)
             if silent > max(self._lease - 2, self._lease * 0.6):
@@ -160,8 +175,8 @@ class Heartbeat:
         """Knock on the worker's loop; when nobody opens, say who stands in the way."""
         warned = False
         while True:
-            self._worker_loop.call_soon_threadsafe(self._tick)
             asked = time.monotonic()
+            self._worker_loop.call_soon_threadsafe(self._tick, asked)
             await asyncio.sleep(self._stall_warning / 2)
             stalled = time.monotonic() - self._ticked
             paused = time.monotonic() - asked > self._stall_warning  # the whole process, this thread as well
@@ -176,8 +191,9 @@ class Heartbeat:
                 logging.shutdown()
                 os._exit(EXIT_STALLED)
 
-    def _tick(self) -> None:
+    def _tick(self, asked: float) -> None:
         self._ticked = time.monotonic()
+        self._lags.append(self._ticked - asked)
 
     def _stack(self) -> str:
         frame = sys._current_frames().get(self._worker_thread)

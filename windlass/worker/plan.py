@@ -12,6 +12,7 @@ from windlass.core.hints import did_you_mean
 from windlass.core.limits import NO_LIMITS, Limits
 from windlass.core.terms import queue_gate, task_gate
 from windlass.errors import ConfigError
+from windlass.notices import QUEUE as NOTICES
 from windlass.settings import WorkerOptions
 from windlass.store.base import Declared, Store, Tuning
 from windlass.task import Task
@@ -47,7 +48,7 @@ def plan(app: Windlass, options: Mapping[str, Any]) -> Plan:
         if not isinstance(value, int) or isinstance(value, bool) or value < (1 if name == "concurrency" else 0):
             raise ConfigError(f"the worker's {name} is {value!r}; give a whole number above 0")
     check_tasks(app)
-    queues, weights = parse_queues(options.get("queues") or default_queues(app))
+    queues, weights = with_notices(app, *parse_queues(options.get("queues") or default_queues(app)))
     checked = {name: options[name] for name in ("concurrency", "children", "max_jobs", "max_memory") if name in options}
     for name in ("grace", "stall_warning", "stall_limit"):
         if name in options:
@@ -55,6 +56,17 @@ def plan(app: Windlass, options: Mapping[str, Any]) -> Plan:
     if checked.get("stall_warning") == 0:
         raise ConfigError("the worker's stall_warning is 0; give a duration above 0")
     return Plan(queues, weights, **checked)
+
+
+def with_notices(
+    app: Windlass, queues: tuple[str, ...], weights: tuple[int, ...]
+) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """Every worker serves the queue of notices where there are any; first, or a backlog would keep them from being
+    told. There are few of them.
+    """
+    if not app.notices or NOTICES in queues:
+        return queues, weights
+    return (NOTICES, *queues), (1, *weights) if weights else ()
 
 
 def check_tasks(app: Windlass) -> None:
@@ -80,10 +92,9 @@ def check_importable(task: Task[Any, Any]) -> None:
 
 
 def default_queues(app: Windlass) -> list[str]:
-    """Every queue a task or handler of this app is declared for."""
-    return sorted({task.queue for task in app.tasks.values()} | set(app.handlers) | set(app.queue_layers)) or [
-        "default"
-    ]
+    """Every queue a task or handler of this app is declared for; that of notices first, as in ``with_notices``."""
+    names = {task.queue for task in app.tasks.values()} | set(app.handlers) | set(app.queue_layers)
+    return sorted(names, key=lambda name: (name != NOTICES, name)) or ["default"]
 
 
 def declarations(app: Windlass) -> dict[str, Declared]:

@@ -10,8 +10,11 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import AbstractContextManager
+from time import monotonic
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from windlass.context import Current, HandOver, Notes, set_current
 from windlass.core import codec
@@ -38,7 +41,7 @@ class Run:
     """One claim being worked on: what it is, what holds for it, and whether it was told to stop."""
 
     __slots__ = (
-        "app", "claim", "current", "each", "error", "fault", "function", "handle", "layers", "place", "result",
+        "app", "began", "claim", "current", "each", "error", "fault", "function", "handle", "layers", "place", "result",
         "rules", "settled", "soft", "stop", "thread",
     )  # fmt: skip
 
@@ -52,6 +55,7 @@ class Run:
         self.rules: Resolved = app.resolve(claim.task, claim.queue)
         self.handle: asyncio.Task[None] | None = None
         self.thread = 0
+        self.began = 0.0
         self.stop = ""
         self.soft = self.settled = False
         self.layers = app.run_layers
@@ -136,6 +140,12 @@ def trips(run: Run, exc: BaseException) -> bool:
 
 def timed_out(run: Run) -> TaskTimeout:
     return TaskTimeout(f"the task ran longer than its timeout of {run.rules.timeout / 1000:g} s and was stopped")
+
+
+def dated(error: ErrorInfo, run: Run, worker: str) -> ErrorInfo:
+    """The error with when its attempt began (by the store's clock, when it was claimed), how long it took, where."""
+    took = int((monotonic() - run.began) * 1000) if run.began else 0
+    return msgspec.structs.replace(error, at=run.claim.claimed_at, took=took, worker=worker)
 
 
 def bad_payload(error: BaseException) -> Outcome:

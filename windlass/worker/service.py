@@ -14,16 +14,18 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from windlass import __version__
 from windlass.call import new_id
 from windlass.core.job import Claim, Finished
 from windlass.errors import StoreError
 from windlass.portal import new_event_loop
 from windlass.store.base import BeatReply, Presence
+from windlass.worker.charts import Charts
 from windlass.worker.children import Children
 from windlass.worker.executor import Executor
 from windlass.worker.graphs import Graphs
 from windlass.worker.heartbeat import Heartbeat, Watched
-from windlass.worker.memory import resident_bytes
+from windlass.worker.memory import Cpu, resident_bytes
 from windlass.worker.notes import NoteBuffer
 from windlass.worker.plan import declarations, declare_limits, has_limits, plan
 from windlass.worker.pump import Pump
@@ -32,6 +34,7 @@ from windlass.worker.shares import Shares
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
+    from windlass.worker.notifier import Notifier
 
 log = logging.getLogger("windlass.worker")
 
@@ -50,6 +53,7 @@ class Worker:
         self._declares = declarations(app)
         app.schedules.plans()  # what is wrong with one is said before anything starts
         self._started_at = int(time.time() * 1000)
+        self._cpu = Cpu()
         self._given_up = ""
         self.exit_code = EXIT_OK
         self.stop_requested = asyncio.Event()
@@ -74,7 +78,9 @@ class Worker:
         self.pump.heed_schedules = self._scheduler.heed
         await self._run_hooks(self.app.start_hooks)
         await self._scheduler.declare()
+        self._notifier = await self._make_notifier()
         await self._be_born()
+        self._charts = Charts(self._store, self.executor.tracker, self.id) if self.app.settings.charts else None
         settings = self.app.settings
         watched = Watched(
             self._presence, lambda: self.pump.acked, lambda: list(self.executor.held), self._on_beat, self._on_silence
@@ -85,8 +91,11 @@ class Worker:
         )  # fmt: skip
         self.pump.paused = True
         await self._heartbeat.start()
-        parts = (self.pump.run(), self._watch_limits(), self._scheduler.run())
-        self._tasks = [asyncio.create_task(part) for part in parts]
+        # The first settles, the last two make jobs.
+        parts = (self.pump, self._charts, self._scheduler, self._notifier)
+        self._tasks = [asyncio.create_task(part.run()) for part in parts if part is not None]
+        self._makers = self._tasks[1 + (self._charts is not None) :]
+        self._tasks.append(asyncio.create_task(self._watch_limits()))
         self._tasks[0].add_done_callback(self._on_pump_end)
         self._tell({"ready": True})
         log.info("worker %s is up: queues %s, %d slots", self.id, ", ".join(self.plan.queues), self.plan.concurrency)
@@ -95,7 +104,8 @@ class Worker:
         """Finish what runs within the grace, hand the rest back at once, and sign off."""
         log.info("worker %s is stopping, %d jobs running", self.id, self.executor.active)
         self.pump.stopping = True
-        self._tasks[2].cancel()  # the scheduler: what it would fire now is another worker's to run
+        for maker in self._makers:
+            maker.cancel()  # the jobs it would make now are another worker's to run
         self.executor.stop_gathering()
         self.executor.hand_back_waiting()
         self.pump.nudge()
@@ -109,12 +119,26 @@ class Worker:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._heartbeat.stop()
+        if self._notifier is not None:
+            await self._notifier.stop()
+        if self._charts is not None:
+            await self._charts.write()
         await self._notes.flush()
         await self._sign_off(self.id)
         await self._children.stop()
         for part in (self.pump, self.executor, self._notes):
             part.close()
         await self._run_hooks(self.app.stop_hooks)
+
+    async def _make_notifier(self) -> Notifier | None:
+        """Most apps declare no notifications, and their workers do without the code for it."""
+        if not self.app.notices:
+            return None
+        from windlass.worker.notifier import Notifier
+
+        notifier = Notifier(self.app, self._store)
+        await notifier.begin()
+        return notifier
 
     async def _settle_for(self, seconds: float) -> None:
         """Wait until nothing is held, for so long at most."""
@@ -140,7 +164,7 @@ class Worker:
         id = f"{socket.gethostname()}-{os.getpid()}-{new_id()}"
         await declare_limits(self._store, self.app)  # before the first beat: no job starts under yesterday's limits
         await self._store.listen(id, self._on_mail)
-        self.id = self._notes.worker = self._scheduler.worker = id
+        self.id = self._notes.worker = self._scheduler.worker = self.executor.worker = id
         self._tell({"worker": self.id})
 
     def _presence(self) -> Presence:
@@ -154,7 +178,8 @@ class Worker:
         executor = self.executor
         return {
             "running": executor.active, "held": len(executor.held), "done": executor.completed,
-            "repaired": self._heartbeat.repaired, "schedules": self._scheduler.digest,
+            "repaired": self._heartbeat.repaired, "schedules": self._scheduler.digest, "version": __version__,
+            "memory": resident_bytes(), "cpu": self._cpu.percent(), "lag": round(self._heartbeat.lag * 1000, 1),
         }  # fmt: skip
 
     # -- what the store says

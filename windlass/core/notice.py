@@ -1,0 +1,242 @@
+"""Notices: what is told of dead letters, stuck queues and schedules, to whom, and how often. Reads no clock.
+
+A *rule* is one ``app.notify(...)``. What every rule has been told is kept as one value for the whole app, its *book*;
+whoever writes the next version of it has decided what is told. So a rate holds over all workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from fnmatch import fnmatchcase
+from hashlib import blake2b
+from typing import Any, Literal
+
+import msgspec
+
+from windlass.core.codec import decode_any
+from windlass.core.duration import from_ms, show_ms
+from windlass.core.event import Event
+from windlass.core.job import ErrorInfo, Job, State
+
+Kind = Literal["dead", "stuck", "schedule"]
+KINDS: tuple[Kind, ...] = ("dead", "stuck", "schedule")
+
+ARGS_MAX = 65_536
+"""A dead letter's arguments go along up to so many bytes."""
+MESSAGE_MAX = 4_000
+ID_MAX = 256
+CAUSED = "windlass.notice/"
+"""How the correlation ids begin of jobs that notices make, and of all that those enqueue: nothing is told of them."""
+
+
+class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that failed for good. ``error`` is the exception's type, ``reason`` why there was no further attempt.
+
+    ``args`` by name; None where they have more than 64 KB, or the record is gone: ``app.job(letter.id).info()`` has
+    what there is. ``run`` grows with every replay, from 1; 0 where the record is gone or has been replayed since, and
+    says no more of it. ``schedule``: whose job it was.
+    """
+
+    id: str
+    task: str
+    queue: str
+    args: Any = None
+    error: str = ""
+    message: str = ""
+    fingerprint: str = ""
+    reason: str = ""
+    attempts: int = 0
+    crashes: int = 0
+    at: datetime | None = None
+    run: int = 1
+    workflow: str = ""
+    schedule: str = ""
+
+
+class Notice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something an operator should know. ``id`` is the same however often it is delivered.
+
+    ``held_back``: so many others there were since the one before, which the rate kept from being sent.
+    """
+
+    kind: Kind
+    app: str
+    title: str
+    text: str
+    at: datetime | None = None
+    id: str = ""
+    queue: str = ""
+    task: str = ""
+    job: str = ""
+    error: str = ""
+    message: str = ""
+    fingerprint: str = ""
+    schedule: str = ""
+    held_back: int = 0
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    """What one ``app.notify(...)`` wants: durations in ms. ``key`` names it in the book and in its jobs."""
+
+    key: str
+    on: tuple[Kind, ...] = KINDS
+    queue: str = "*"
+    every: int = 300_000
+    burst: int = 1
+    stuck_after: int = 300_000
+
+    def wants(self, notice: Notice) -> bool:
+        """A schedule without jobs is of no queue, and everybody's."""
+        return notice.kind in self.on and (not notice.queue or matches(self.queue, notice.queue))
+
+
+class Told(msgspec.Struct, omit_defaults=True):
+    """What a rule was told. ``until``: when its allowance is whole again. ``held``: since the last one sent."""
+
+    sent: int = 0
+    until: int = 0
+    held: int = 0
+    last: Notice | None = None
+
+
+class Book(msgspec.Struct, omit_defaults=True):
+    """How far the events were read, and what was told. ``failed``: how many failures there ever were up to there.
+
+    ``stuck``, ``gone``: queues and schedules of which that was told. ``outbox``: decided, and not yet known to be
+    accepted as jobs.
+    """
+
+    cursor: int = 0
+    at: int = 0
+    failed: int = 0
+    rules: dict[str, Told] = {}
+    stuck: list[str] = []
+    gone: list[str] = []
+    outbox: list[tuple[str, Notice]] = []
+
+
+def matches(pattern: str, name: str) -> bool:
+    return pattern == "*" or fnmatchcase(name, pattern)
+
+
+# -- how often
+
+
+def opens_at(told: Told, rule: Rule) -> int:
+    """The instant from which another one may be sent."""
+    return told.until - (rule.burst - 1) * rule.every
+
+
+def offer(book: Book, rule: Rule, notice: Notice, now: int) -> None:
+    """Tell a rule: now, if its rate allows, or with the next that it does."""
+    told = book.rules.setdefault(rule.key, Told())
+    if now < opens_at(told, rule):
+        told.held += 1
+        told.last = notice
+    else:
+        _send(book, rule, told, notice, told.held, now)
+
+
+def remind(book: Book, rule: Rule, now: int) -> None:
+    """When the rate allows it again, what was held back is said without waiting for something else to happen."""
+    told = book.rules.get(rule.key)
+    if told is not None and told.last is not None and now >= opens_at(told, rule):
+        _send(book, rule, told, told.last, told.held - 1, now)
+
+
+def next_reminder(book: Book, rules: Iterable[Rule]) -> int:
+    """The instant of the next one, 0 for none."""
+    held = [(told, rule) for rule in rules if (told := book.rules.get(rule.key)) is not None and told.held]
+    return min((opens_at(told, rule) for told, rule in held), default=0)
+
+
+def _send(book: Book, rule: Rule, told: Told, notice: Notice, held: int, now: int) -> None:
+    told.sent += 1
+    told.until = max(told.until, now) + rule.every
+    told.held, told.last = 0, None
+    id = fit_id(f"notice-{rule.key}-{told.sent}")
+    book.outbox = [*book.outbox, (rule.key, msgspec.structs.replace(notice, id=id, held_back=held))]
+
+
+# -- what is said
+
+
+def is_on_record(event: Event, record: Job) -> bool:
+    """Whether the record still says how this death came: it has not been replayed since."""
+    return record.state is State.FAILED and record.finished_at <= event.at
+
+
+def letter_of_event(event: Event, schedule: str) -> DeadLetter:
+    """Of a death that is on no record any more."""
+    reason = event.data.get("reason", "") if isinstance(event.data, dict) else ""
+    return DeadLetter(
+        id=event.job, task=event.task, queue=event.queue, message=reason, reason=reason, at=from_ms(event.at), run=0,
+        schedule=schedule,
+    )  # fmt: skip
+
+
+def letter_of_record(record: Job, schedule: str) -> DeadLetter:
+    error = msgspec.json.decode(record.error, type=ErrorInfo) if record.error else ErrorInfo("", record.reason)
+    return DeadLetter(
+        id=record.id, task=record.task, queue=record.queue, error=error.type, message=error.message[:MESSAGE_MAX],
+        args=decode_any(record.payload) if len(record.payload) <= ARGS_MAX else None, at=from_ms(record.finished_at),
+        fingerprint=record.fingerprint or error.fingerprint, reason=record.reason, attempts=record.attempt,
+        crashes=record.crashes, run=record.run, workflow=record.graph, schedule=schedule,
+    )  # fmt: skip
+
+
+def letter_id(letter: DeadLetter, handler: str, cursor: str) -> str:
+    """The id of the job that tells a handler. The same death again, however it is found, is the same job."""
+    death = str(letter.run) if letter.run else f"at-{cursor}"
+    return fit_id(f"dead-{letter.id}-{death}-{_digest(handler, 3)}")
+
+
+def fit_id(id: str) -> str:
+    return id if len(id) <= ID_MAX else f"{id[:180]}-{_digest(id, 16)}"
+
+
+def _digest(text: str, size: int) -> str:
+    return blake2b(text.encode(), digest_size=size).hexdigest()
+
+
+def dead_notice(app: str, letter: DeadLetter, scheduled: bool) -> Notice:
+    """``scheduled``: to be told as the failure of its schedule."""
+    what = letter.error.rpartition(".")[2] + ": " + letter.message if letter.error else letter.message
+    first = next(iter(what.splitlines()), "")[:200]
+    who = f"schedule {letter.schedule}: {letter.task} failed" if scheduled else f"{letter.task} is a dead letter"
+    lines = [
+        what, "", f"job       {letter.id}", f"task      {letter.task}", f"queue     {letter.queue}",
+        f"attempts  {letter.attempts}", f"crashes   {letter.crashes}" if letter.crashes else "",
+        f"reason    {letter.reason}" if letter.reason else "",
+    ]  # fmt: skip
+    return Notice(
+        kind="schedule" if scheduled else "dead", app=app, title=f"{app}: {who}: {first}", at=letter.at,
+        text="\n".join(line for place, line in enumerate(lines) if line or place == 1), queue=letter.queue,
+        task=letter.task, job=letter.id, error=letter.error, message=letter.message, fingerprint=letter.fingerprint,
+        schedule=letter.schedule,
+    )  # fmt: skip
+
+
+LATE = 60_000
+"""A run that starts by so many ms later than its slot is worth a word: nobody was there to start it."""
+
+
+def late_notices(app: str, events: Iterable[Event]) -> list[Notice]:
+    """One for each schedule whose slots came while no worker was there, of all those slots."""
+    late: dict[str, list[Event]] = {}
+    for event in events:
+        if event.kind == "schedule_fired" and event.at - event.data["slot"] > LATE:
+            late.setdefault(event.job, []).append(event)
+    return [_late_notice(app, name, fired) for name, fired in late.items()]
+
+
+def _late_notice(app: str, name: str, fired: list[Event]) -> Notice:
+    first, last = fired[0].data["slot"], fired[-1]
+    jobs = sum(len(event.data["jobs"]) for event in fired)
+    made = f"{jobs} {'job was' if jobs == 1 else 'jobs were'} made up for it" if jobs else "It was left out"
+    return Notice(
+        kind="schedule", app=app, title=f"{app}: schedule {name} was missed: {show_ms(last.at - first)} late",
+        text=f"The slot of {from_ms(first):%Y-%m-%d %H:%M:%S} UTC came when no worker was there.\n{made}.",
+        at=from_ms(last.at), queue=last.queue, task=last.task, schedule=name,
+    )  # fmt: skip

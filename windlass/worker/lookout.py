@@ -1,0 +1,65 @@
+"""What stands still: queues whose jobs nobody does, schedules that nobody fires. Read now and then by the notifier.
+
+It remembers since when a queue has done nothing, and no more; whether that is to be told is not decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from windlass.core.health import Facts
+from windlass.core.job import State
+from windlass.core.limits import fits
+from windlass.core.schedule import GONE
+from windlass.core.terms import queue_gate
+from windlass.schedules import read_all
+from windlass.store.base import GateInfo, QueueInfo, Store, WorkerInfo
+
+_PROGRESS = frozenset(("started", "succeeded", "failed", "retried", "snoozed", "cancelled", "waiting"))
+
+
+class Lookout:
+    """Time is the host's: only how much of it has passed counts."""
+
+    def __init__(self, store: Store, clock: Callable[[], int]) -> None:
+        self._store, self._clock = store, clock
+        self._moved: dict[str, tuple[int, int]] = {}
+
+    async def queues(self) -> dict[str, Facts]:
+        """Every queue with jobs, as it is now."""
+        queues, workers = await self._store.queues(), await self._store.workers()
+        gates = {gate.name: gate for gate in await self._store.gates([queue_gate(queue.name) for queue in queues])}
+        quiet = await self._quiet()
+        return {
+            queue.name: facts_of(queue, workers, gates.get(queue_gate(queue.name)), quiet.get(queue.name, 0))
+            for queue in queues
+        }
+
+    async def gone(self) -> list[str]:
+        """The schedules that are paused because no live worker declares them any more."""
+        return [row.name for row in await read_all(self._store) if row.paused == GONE]
+
+    async def _quiet(self) -> dict[str, int]:
+        """For how long nothing has happened in each queue, as far back as this looks."""
+        now, counts = self._clock(), dict[str, int]()
+        for total in await self._store.totals():
+            counts[total.queue] = counts.get(total.queue, 0) + (total.count if total.kind in _PROGRESS else 0)
+        before = self._moved
+        self._moved = {
+            queue: before[queue] if before.get(queue, (-1, 0))[0] == count else (count, now)
+            for queue, count in counts.items()
+        }
+        return {queue: now - since for queue, (_, since) in self._moved.items()}
+
+
+def facts_of(queue: QueueInfo, workers: list[WorkerInfo], gate: GateInfo | None, quiet: int) -> Facts:
+    serving = [worker for worker in workers if worker.alive and queue.name in worker.presence.queues]
+    gate = gate or GateInfo(name="")
+    limits = gate.limits
+    return Facts(
+        ready=queue.counts.get(State.READY, 0), running=queue.counts.get(State.RUNNING, 0), quiet=quiet,
+        oldest_ready=queue.oldest_ready, paused=bool(limits.paused), draining=bool(limits.draining),
+        workers=len(serving), slots=sum(worker.presence.concurrency for worker in serving),
+        busy=sum(worker.running for worker in serving),
+        held=gate.opens_in > 0 or not fits(gate.held, limits.limit, 1),
+    )  # fmt: skip

@@ -1,0 +1,126 @@
+"""The tracker: what a worker counts of the jobs it ran, for charts and for metrics.
+
+It is called once per settled run, on the loop, and pays for every job of the system: so a call only adds to the *open*
+series of its task, and what the minute, the hour and the life of the process come to is folded from those now and then.
+Must not know the store, nor what is done with the numbers.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from time import monotonic
+
+from windlass.core.chart import BOUNDS, CELLS, HOURS, MINUTES, SPANS, Series, Sheet, add_series, merge
+from windlass.core.job import Claim
+
+TERMINAL = frozenset({"succeeded", "failed", "cancelled"})
+
+# Most durations are short: looked up here, a cell costs a third of what searching for it does.
+_NEAR = 1_000
+_CELL = bytes(bisect_left(BOUNDS, ms) for ms in range(_NEAR))
+
+_Name = tuple[str, str]
+
+
+class Slot:
+    """One stretch of time on a shelf: what was counted in it, and whether the shelf has it as it is."""
+
+    def __init__(self, shelf: str, at: int, slots: int) -> None:
+        self.shelf, self.at = shelf, at
+        self.dirty = True  # an idle worker is told of as well: it could have worked
+        self._series: dict[_Name, Series] = {}
+        self._slots, self._lost = slots, 0
+
+    def add(self, series: list[Series], lost: int) -> None:
+        if series or lost:
+            self.dirty = True
+        self._lost += lost
+        _add(self._series, series)
+
+    def sheet(self) -> Sheet:
+        return Sheet(list(self._series.values()), self._slots, self._lost)
+
+
+class Tracker:
+    """``slots``: how many jobs this worker can run at once. ``lost``: claims taken from it, since it started."""
+
+    def __init__(self, slots: int) -> None:
+        self._slots = slots
+        self._open: dict[_Name, Series] = {}
+        self._folded: dict[_Name, Series] = {}
+        self.lost = self._lost_told = 0
+        self._now: dict[str, Slot] = {}
+
+    def settled(self, claim: Claim, event: str, began: float) -> None:
+        """A run came to its end. ``began``: when its code started, 0 if it never did."""
+        series = self._open.get((claim.queue, claim.task)) or self._begin(claim)
+        counts = series.counts
+        counts[event] = counts.get(event, 0) + 1
+        if not began:
+            return
+        ran = int((monotonic() - began) * 1000)
+        series.run[_CELL[ran] if ran < _NEAR else bisect_left(BOUNDS, ran)] += 1
+        series.run_ms += ran
+        claimed, enqueued, due = claim.claimed_at, claim.enqueued_at, claim.due_at
+        if not claimed:
+            return
+        # How long the later claims of a job waited is known only if they had a time to wait for; and when a job of a
+        # workflow became ready is not known at all.
+        since = due if due > enqueued else enqueued if claim.epoch == 1 and not claim.graph else claimed + 1
+        if since <= claimed:
+            waited = claimed - since
+            series.wait[_CELL[waited] if waited < _NEAR else bisect_left(BOUNDS, waited)] += 1
+            series.wait_ms += waited
+        if event in TERMINAL:
+            took = max(0, claimed - enqueued) + ran
+            series.whole[_CELL[took] if took < _NEAR else bisect_left(BOUNDS, took)] += 1
+            series.whole_ms += took
+
+    def _begin(self, claim: Claim) -> Series:
+        series = Series(claim.queue, claim.task, {}, [0] * CELLS, [0] * CELLS, [0] * CELLS)
+        self._open[claim.queue, claim.task] = series
+        return series
+
+    # -- read by others
+
+    def fold(self, now: int) -> list[Slot]:
+        """Add what was counted since the last time to the slots of time that were the present till now.
+
+        Answers those slots, and new ones where ``now``, in ms, is beyond them: to be called when a minute ends, so that
+        what is counted stands under its own. The present never goes back, whatever the clock does.
+        """
+        counted, self._open = [_lean(series) for series in self._open.values()], {}
+        lost, self._lost_told = self.lost - self._lost_told, self.lost
+        _add(self._folded, counted)
+        found = []
+        for shelf in (MINUTES, HOURS):
+            slot, at = self._now.get(shelf), now - now % SPANS[shelf]
+            if slot is None:
+                slot = self._now[shelf] = Slot(shelf, at, self._slots)
+            slot.add(counted, lost)
+            found.append(slot)
+            if at > slot.at:
+                self._now[shelf] = Slot(shelf, at, self._slots)
+                found.append(self._now[shelf])
+        return found
+
+    def whole(self) -> list[Series]:
+        """All that was counted since the worker started, by queue and task."""
+        return merge([Sheet(list(self._folded.values())), Sheet(list(self._open.values()))]).series
+
+
+def _lean(series: Series) -> Series:
+    """A histogram in which nothing is, is empty."""
+    for name in ("wait", "run", "whole"):
+        if not any(getattr(series, name)):
+            setattr(series, name, [])
+    return series
+
+
+def _add(found: dict[_Name, Series], counted: list[Series]) -> None:
+    for series in counted:
+        name = (series.queue, series.task)
+        known = found.get(name)
+        if known is None:
+            known = found[name] = Series(series.queue, series.task, {})
+        add_series(known, series)
