@@ -1,0 +1,151 @@
+"""Who did what: a record on a shelf of the store for each action, written before it begins and again at its end.
+
+A record whose end was never heard of says ``begun``. Values of users (arguments) are not in it, only their names.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from windlass.console import show
+from windlass.console.desk import Desk, now_ms, page_size
+from windlass.console.values import AuditList, AuditRow
+from windlass.errors import ConfigError, Forbidden
+from windlass.store.base import MAX_BATCH, Item, Store
+
+SHELF = "audit"
+KEPT = 90 * 24 * 3_600_000
+"""How long a record is kept, in ms."""
+
+MOST_TEXT, MOST_NAMES = 2_000, 50
+KEY_MOST = 40
+
+
+class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """As it is kept. ``queues``: whose jobs it concerned; none where that is all or nobody can say."""
+
+    at: int
+    user: str
+    via: str
+    action: str
+    target: str
+    details: dict[str, Any] = {}
+    outcome: str = "begun"
+    count: int = 0
+    queues: list[str] = []
+
+
+_decoder = msgspec.json.Decoder(Record)
+
+
+class Deed:
+    """An action under way: who does it says here what it needs and what came of it."""
+
+    def __init__(self, desk: Desk, record: Record, key: str) -> None:
+        self._desk, self.record, self.key = desk, record, key
+
+    def need(self, right: str, queue: str | None = None) -> None:
+        self._desk.need(right, queue)
+
+    async def begin(self, queues: Iterable[str] = ()) -> None:
+        """It may be done, and is about to be."""
+        self.record.queues = sorted(set(queues))[:MOST_NAMES]
+        await self.write()
+
+    async def write(self) -> None:
+        body = msgspec.json.encode(self.record)
+        await (await self._desk.store()).shelve([Item(shelf=SHELF, key=self.key, body=body, ttl=KEPT)])
+
+
+@asynccontextmanager
+async def act(
+    desk: Desk, action: str, target: str, details: Mapping[str, Any] | None = None, key: str = ""
+) -> AsyncIterator[Deed]:
+    """Around an action: whatever happens in it is in its record. ``key``: go on with a record there is."""
+    now = now_ms()
+    record = Record(
+        at=now, user=desk.access.user, via=desk.via, action=action, target=bounded(target),
+        details={name: bounded(value) for name, value in (details or {}).items()},
+    )  # fmt: skip
+    deed = Deed(desk, record, key or f"{now:013d}-{random.getrandbits(48):012x}")
+    try:
+        yield deed
+    except Forbidden as error:
+        await _end(deed, f"refused: {error}")
+        raise
+    except Exception as error:
+        await _end(deed, f"error: {error}")
+        raise
+    else:
+        await _end(deed, "done")
+    finally:
+        desk.shared.forget()
+
+
+async def _end(deed: Deed, outcome: str) -> None:
+    deed.record.outcome = bounded(outcome)
+    await deed.write()
+
+
+def bounded(value: Any) -> Any:
+    """Texts and lists of them that fit a record."""
+    if isinstance(value, str):
+        return show.safe(value[:MOST_TEXT])
+    if isinstance(value, list | tuple | set | frozenset):
+        return [bounded(each) for each in list(value)[:MOST_NAMES]]
+    return value if isinstance(value, bool | int | float | None) else show.safe(str(value)[:MOST_TEXT])
+
+
+# -- reading
+
+
+async def audit_list(desk: Desk, after: str, limit: int) -> AuditList:
+    """The newest first; ``after``: the cursor of the page before."""
+    desk.need("audit")
+    if len(after) > KEY_MOST:
+        raise ConfigError(f"cursor {after[:KEY_MOST]!r} is not one this listing gave out")
+    store, most = await desk.store(), page_size(limit)
+    found: list[AuditRow] = []
+    until = after
+    items = await store.shelf(SHELF, until=until, limit=MAX_BATCH if desk.scoped else most, newest_first=True)
+    for item in items:
+        if len(found) == most:
+            break
+        until = item.key
+        record = read_record(item)
+        if record is not None and seen(desk, record):
+            found.append(row(item.key, record))
+    more = bool(items) and (until != items[-1].key or len(items) == (MAX_BATCH if desk.scoped else most))
+    return AuditList(rows=found, cursor=until if more else "")
+
+
+def read_record(item: Item) -> Record | None:
+    try:
+        return _decoder.decode(item.body or b"")
+    except (msgspec.MsgspecError, ValueError):
+        return None
+
+
+def seen(desk: Desk, record: Record) -> bool:
+    """Only what is about queues in scope, and what the user did."""
+    if not desk.scoped or (record.user and record.user == desk.access.user):
+        return True
+    return bool(record.queues) and all(map(desk.access.sees, record.queues))
+
+
+def row(key: str, record: Record) -> AuditRow:
+    return AuditRow(
+        key=key, at=record.at, user=record.user, via=record.via, action=record.action, target=record.target,
+        details=record.details, outcome=record.outcome, count=record.count,
+    )  # fmt: skip
+
+
+async def record_at(store: Store, key: str) -> Record | None:
+    """One record by its key."""
+    items = await store.shelf(SHELF, until=key + "\x00", limit=1, newest_first=True)
+    return read_record(items[0]) if items and items[0].key == key else None

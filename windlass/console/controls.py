@@ -1,0 +1,178 @@
+"""What is done to queues, tasks, breakers, schedules and workflows: each with its right and a record of it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from windlass.admin import parse_states
+from windlass.breakers import Breaker, BreakerInfo
+from windlass.console import show
+from windlass.console.audit import Deed, act
+from windlass.console.desk import Desk
+from windlass.console.overview import one_flowing
+from windlass.console.queues import breaker_rows
+from windlass.console.schedules import one_schedule, queue_of, schedule_of, timing_of
+from windlass.console.tasks import one_task
+from windlass.console.values import Changed, QueueRow, ScheduleRow, TaskRow, WorkflowDetail
+from windlass.console.workflows import graph_of, one_workflow
+from windlass.core.ids import check_name
+from windlass.core.job import State
+from windlass.core.schedule import begin, decode_plan
+from windlass.core.terms import queue_gate
+from windlass.core.timing import Cron, find_zone
+from windlass.errors import ConfigError, EnqueueError, NotFound, WindlassError
+from windlass.gates import retune
+from windlass.schedules import TRIES, read_row
+from windlass.store.base import MAX_BATCH, Action, Change, PutSchedule, Query
+
+STEPS = 20
+"""Steps of a thousand jobs that one call makes."""
+
+
+# -- queues
+
+
+async def on_queue(
+    desk: Desk, action: str, right: str, name: str, do: Callable[[], Awaitable[None]], **details: Any
+) -> QueueRow:
+    async with act(desk, action, name, details) as deed:
+        deed.need(right, check_name("queue", name))
+        await deed.begin([name])
+        await do()
+        deed.record.count = 1
+    return await one_flowing(desk, name)
+
+
+async def drain_queue(desk: Desk, name: str) -> QueueRow:
+    """Only the end of intake; who wants to wait looks at the queue."""
+
+    async def drain() -> None:
+        await retune(desk.app, queue_gate(name), draining=True)
+
+    return await on_queue(desk, "drain_queue", "pause", name, drain)
+
+
+async def change_queue(
+    desk: Desk, action: str, name: str, change: Change, states: Sequence[str], confirm: str | None = None
+) -> Changed:
+    """All jobs of a queue in some states, in bounded steps; ``cursor`` says that there are more: call again."""
+    details = {"states": list(states), **({"to": change.queue} if change.queue else {})}
+    async with act(desk, action, name, details) as deed:
+        deed.need("purge" if change.action is Action.DELETE else "move", check_name("queue", name))
+        if change.action is Action.MOVE:
+            deed.need("move", change.queue)
+        if confirm is not None and confirm != name:
+            raise ConfigError(f"to purge queue {name!r}, type its name: {confirm!r} is another")
+        if change.queue == name:
+            raise ConfigError(f"queue {name}: its jobs are in {name} already")
+        wanted = parse_states(list(states))
+        if not wanted or State.RUNNING in wanted:
+            raise ConfigError(f"queue {name}: running jobs are left alone; give other states")
+        await deed.begin([name])
+        return await _in_steps(desk, deed, Query(queue=name, states=wanted, oldest_first=True), change)
+
+
+async def _in_steps(desk: Desk, deed: Deed, query: Query, change: Change) -> Changed:
+    store, cursor = await desk.store(), ""
+    skipped: dict[str, str] = {}
+    for _ in range(STEPS):
+        page = msgspec.structs.replace(query, after=cursor, limit=MAX_BATCH)
+        reply = await store.change(change, query=page)
+        deed.record.count += len(reply.changed)
+        skipped, cursor = dict([*skipped.items(), *reply.skipped.items()][:MAX_BATCH]), reply.cursor
+        if not cursor:
+            break
+    return Changed(skipped=skipped, cursor=cursor, count=deed.record.count)
+
+
+# -- tasks and breakers
+
+
+async def on_task(
+    desk: Desk, action: str, right: str, name: str, do: Callable[[], Awaitable[None]], **details: Any
+) -> TaskRow:
+    async with act(desk, action, name, details) as deed:
+        deed.need(right)
+        row = await one_task(desk, name)
+        await deed.begin([row.queue] if row.queue else [])
+        await do()
+        deed.record.count = 1
+    return await one_task(desk, name)
+
+
+async def on_breaker(
+    desk: Desk, action: str, name: str, do: Callable[[Breaker], Awaitable[BreakerInfo]], **details: Any
+) -> BreakerInfo:
+    async with act(desk, action, name, details) as deed:
+        deed.need("pause")
+        if name not in [info.name for info in await breaker_rows(desk)]:
+            raise NotFound(f"there is no breaker {name!r}")
+        await deed.begin()
+        # Not app.breaker(): that would make one up for every name somebody types.
+        info = await do(desk.app.breakers.get(name) or Breaker(desk.app, name))
+        deed.record.count = 1
+    return info
+
+
+# -- schedules
+
+
+async def on_schedule(desk: Desk, action: str, name: str, do: Callable[[], Awaitable[Any]], **details: Any) -> Any:
+    async with act(desk, action, name, details) as deed:
+        deed.need("schedules")
+        await deed.begin([queue_of(await schedule_of(desk, name))])
+        answer = await do()
+        deed.record.count = 1
+    return answer
+
+
+async def edit_schedule(desk: Desk, name: str, spec: str, tz: str) -> ScheduleRow:
+    """Other times; all else of it stays. One that the code declares becomes the operator's."""
+
+    async def change() -> None:
+        store = await desk.store()
+        for _ in range(TRIES):
+            row, now = await read_row(store, name)
+            if row is None:
+                raise NotFound(f"there is no schedule {name!r}")
+            before = decode_plan(row.body)
+            zone = find_zone(tz, f"schedule {name}").key if tz else before.tz
+            timing = timing_of(spec, zone)
+            own = timing.tz if isinstance(timing, Cron) else ""
+            plan = msgspec.structs.replace(before, timing=timing, tz=own or zone, code=False)
+            begun, slot = begin(plan, now)
+            if not slot:
+                raise ConfigError(f"schedule {name} would never run: {spec}")
+            put = PutSchedule(
+                name=name, body=begun.encode(), next_slot=slot, paused=row.paused, expect=row.version
+            )  # fmt: skip
+            if (await store.put_schedules([put]))[0] is not None:
+                return
+        raise EnqueueError(f"schedule {name} is being changed by others all the time")
+
+    await on_schedule(desk, "edit_schedule", name, change, spec=spec, tz=tz)
+    return await one_schedule(desk, name)
+
+
+# -- workflows
+
+
+async def on_workflow(desk: Desk, action: str, right: str, id: str, change: Change) -> WorkflowDetail:
+    """The whole of it, which needs all its queues to be in scope."""
+    async with act(desk, action, id, {"reason": change.reason} if change.reason else {}) as deed:
+        deed.need(right)
+        await graph_of(desk, id)
+        await deed.begin()
+        reply = await (await desk.store()).change(change, [id])
+        if id in reply.skipped:
+            state = "running" if reply.skipped[id] == State.WAITING else reply.skipped[id]
+            raise WindlassError(f"workflow {id} was left as it is: it is {state}")
+        deed.record.count = 1
+    return await one_workflow(desk, id)
+
+
+def cancelling(reason: str) -> Change:
+    return Change(action=Action.CANCEL, reason=show.one_line(reason, 500))

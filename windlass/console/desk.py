@@ -1,0 +1,57 @@
+"""Who asks, of which app: what every part of the console is given. It checks rights and knows nothing of jobs."""
+
+from __future__ import annotations
+
+import time
+
+from windlass.app import Windlass
+from windlass.console.shared import Shared, shared_of
+from windlass.core.access import RIGHTS, Access
+from windlass.errors import ConfigError, Forbidden
+from windlass.store.base import Store
+
+MOST_ROWS = 200
+"""No list is longer."""
+
+
+class Desk:
+    """An app, whoever looks at it, and by which way (``web``, ``api``, ``cli``, ``top``, ``code``)."""
+
+    def __init__(self, app: Windlass, access: Access, via: str) -> None:
+        self.app, self.access, self.via = app, access, via
+
+    async def store(self) -> Store:
+        return (await self.app.client()).store
+
+    @property
+    def shared(self) -> Shared:
+        return shared_of(self.app)
+
+    @property
+    def scoped(self) -> bool:
+        """Only some queues may be seen."""
+        return bool(self.access.queues)
+
+    def need(self, right: str, queue: str | None = None) -> None:
+        """Forbidden without the right, or where it does not reach the queue."""
+        if right not in self.access.rights:
+            who = self.access.user or "this user"
+            raise Forbidden(f"{who} lacks the right {right!r}: {RIGHTS[right]}", right=right)
+        if queue is not None and not self.access.sees(queue):
+            who = self.access.user or "this user"
+            raise Forbidden(f"queue {queue!r} is none that {who} may see or change", right=right)
+
+    @property
+    def values(self) -> bool:
+        return "values" in self.access.rights
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def page_size(limit: int, most: int = MOST_ROWS) -> int:
+    """How many rows, within the cap."""
+    if limit < 1:
+        raise ConfigError(f"limit is {limit!r}; give a whole number from 1 to {most}")
+    return min(limit, most)

@@ -1,0 +1,105 @@
+"""The picture of a workflow: boxes in layers, each below all it waits for, and the lines between them.
+
+Which jobs are drawn as one is decided by ``windlass.picture``; here they only get their places. Boxes never overlap,
+and every line goes down.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from windlass.console import rows, show
+from windlass.console.values import Line, Node
+from windlass.core.job import Job, State
+from windlass.picture import MOST_DRAWN, WORST, Drawn, drawing
+
+WIDE, HIGH = 180.0, 44.0
+"""A box."""
+
+GAP_X, GAP_Y, EDGE = 24.0, 52.0, 16.0
+SWEEPS = 4
+"""How often layers are put in the order of their neighbours, to have fewer lines cross."""
+
+CONDITIONS = {"": "success", "then": "success", "on error": "failure", "at the end": "end"}
+
+
+class Picture(NamedTuple):
+    """``cut``: boxes that are not drawn."""
+
+    nodes: list[Node]
+    lines: list[Line]
+    width: float
+    height: float
+    cut: int
+
+
+def lay_out(members: Sequence[Job], values: bool = True) -> Picture:
+    """Places for all that is drawn of a workflow. ``values``: messages of errors may be seen."""
+    whole = drawing(members)
+    drawn = whole[:MOST_DRAWN]
+    layers = layers_of(drawn)
+    order_layers(layers, drawn)
+    widest = max((len(layer) for layer in layers), default=0)
+    width = 2 * EDGE + max(widest, 1) * WIDE + max(widest - 1, 0) * GAP_X
+    places: dict[int, tuple[float, float]] = {}
+    for depth, layer in enumerate(layers):
+        taken = len(layer) * WIDE + (len(layer) - 1) * GAP_X
+        left, top = (width - taken) / 2, EDGE + depth * (HIGH + GAP_Y)
+        for place, number in enumerate(layer):
+            places[number] = left + place * (WIDE + GAP_X), top
+    nodes = [_node(one, *places[number], values) for number, one in enumerate(drawn)]
+    lines = [
+        Line(source=source, target=number, on=CONDITIONS.get(label, "success"))
+        for number, one in enumerate(drawn)
+        for source, label in one.sources.items()
+        if source != number
+    ]
+    height = 2 * EDGE + max(len(layers), 1) * HIGH + max(len(layers) - 1, 0) * GAP_Y
+    return Picture(nodes, lines, width, height, len(whole) - len(drawn))
+
+
+def layers_of(drawn: Sequence[Drawn]) -> list[list[int]]:
+    """Each node in the first layer below all its sources. Sources come before what they lead to."""
+    depths: list[int] = []
+    for number, one in enumerate(drawn):
+        depths.append(max((depths[source] + 1 for source in one.sources if source < number), default=0))
+    layers: list[list[int]] = [[] for _ in range(max(depths, default=-1) + 1)]
+    for number, depth in enumerate(depths):
+        layers[depth].append(number)
+    return layers
+
+
+def order_layers(layers: list[list[int]], drawn: Sequence[Drawn]) -> None:
+    """Sort each layer by where its neighbours in the one above, then below, are on average."""
+    sources = [list(one.sources) for one in drawn]
+    targets: list[list[int]] = [[] for _ in drawn]
+    for number, one in enumerate(drawn):
+        for source in one.sources:
+            targets[source].append(number)
+    for sweep in range(SWEEPS):
+        down = sweep % 2 == 0
+        for layer in layers if down else reversed(layers):
+            at = {number: place / max(len(row) - 1, 1) for row in layers for place, number in enumerate(row)}
+            near = sources if down else targets
+            layer.sort(key=lambda number: _middle([at[other] for other in near[number]], at[number]))
+
+
+def _middle(places: Sequence[float], own: float) -> float:
+    return sum(places) / len(places) if places else own
+
+
+def _node(one: Drawn, x: float, y: float, values: bool) -> Node:
+    if len(one.jobs) == 1:
+        job = one.jobs[0]
+        error = rows.error_of(job) if job.state is State.FAILED and job.task else None
+        return Node(
+            id=job.id if job.task else "", label=show.one_line(job.task), state=str(job.state), x=x, y=y,
+            error=rows.error_line(error, values) if error else "",
+        )  # fmt: skip
+    states = Counter(job.state for job in one.jobs)
+    return Node(
+        id="", label=show.one_line(one.jobs[0].task), state=str(min(states, key=WORST.index)), x=x, y=y,
+        folded=len(one.jobs), states={str(state): count for state, count in states.most_common()},
+    )  # fmt: skip

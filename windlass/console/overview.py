@@ -1,0 +1,195 @@
+"""The first page, the health of it all, and what to look at."""
+
+from __future__ import annotations
+
+from windlass.breakers import info_of
+from windlass.console import rows
+from windlass.console.charts import CHARTS, Pace, chart, paces
+from windlass.console.desk import Desk
+from windlass.console.queues import queue_names, queue_row, sees_gate
+from windlass.console.schedules import known, next_schedules
+from windlass.console.search import plan_search, search
+from windlass.console.snapshot import Snapshot, snapshot, store_info
+from windlass.console.values import Health, JobRow, Overview, QueueHealth, QueueRow, Scale, Warn
+from windlass.core.breaker import Mode
+from windlass.core.duration import show_ms
+from windlass.core.health import NO_WORKER, PAUSED, STUCK, Facts, flow_of, in_words, is_well
+from windlass.core.limits import fits
+from windlass.core.terms import breaker_gate, queue_gate
+from windlass.errors import ConfigError, NotFound, StoreError
+from windlass.store.base import QueueInfo, WorkerInfo
+
+FAILURES, COMING = 8, 8
+SOME_WARNINGS = 50
+MANY_FAILED = 100
+"""Dead letters in ten minutes above which a warning is serious."""
+
+
+# -- queues with their pace
+
+
+async def flowing_queues(desk: Desk) -> list[QueueRow]:
+    """The queues with how they go."""
+    desk.need("read")
+    now = await snapshot(desk)
+    names = queue_names(desk, now)
+    infos = {queue.name: queue for queue in now.queues}
+    found = await paces(desk, names)
+    return [flowing(now, infos.get(name) or QueueInfo(name=name), found[name]) for name in names]
+
+
+def flowing(now: Snapshot, queue: QueueInfo, pace: Pace) -> QueueRow:
+    return queue_row(
+        now, queue, flow=flow_of(facts_of(now, queue, pace.quiet)), per_minute=pace.minute, spark=pace.spark
+    )
+
+
+def facts_of(now: Snapshot, queue: QueueInfo, quiet: int | None) -> Facts:
+    serving, gate = now.serving(queue.name), now.gates.get(queue_gate(queue.name))
+    limits = now.limits(queue.name)
+    held = gate is not None and (gate.opens_in > 0 or not fits(gate.held, limits.limit, 1))
+    return Facts(
+        ready=queue.counts.get("ready", 0), running=queue.counts.get("running", 0), oldest_ready=queue.oldest_ready,
+        paused=bool(limits.paused) or (gate is not None and gate.closed_for > 0), draining=bool(limits.draining),
+        workers=len(serving), slots=sum(worker.presence.concurrency for worker in serving),
+        busy=sum(worker.running for worker in serving), quiet=quiet, held=held,
+    )  # fmt: skip
+
+
+async def one_flowing(desk: Desk, name: str) -> QueueRow:
+    found = [row for row in await flowing_queues(desk) if row.name == name]
+    if not found:
+        raise NotFound(f"there is no queue {name!r}: it has had no job, and nothing declares or serves it")
+    return found[0]
+
+
+# -- the first page
+
+
+async def overview(desk: Desk, span: str) -> Overview:
+    desk.need("read")
+    if span not in CHARTS:
+        raise ConfigError(f"span is {span!r}; one of {', '.join(CHARTS)}")
+    now, queues = await snapshot(desk), await flowing_queues(desk)
+    counts: dict[str, int] = {}
+    for queue in queues:
+        for state, count in queue.counts.items():
+            counts[state] = counts.get(state, 0) + count
+    oldest = max(queues, key=lambda queue: queue.oldest_ready, default=None)
+    waits = oldest is not None and oldest.oldest_ready >= 0
+    workers = live_workers(desk, now)
+    return Overview(
+        counts=counts, chart=await chart(desk, span), oldest_ready=oldest.oldest_ready if oldest and waits else -1,
+        oldest_queue=oldest.name if oldest and waits else "", depth=counts.get("ready", 0),
+        slots=sum(worker.presence.concurrency for worker in workers), busy=sum(worker.running for worker in workers),
+        workers=len(workers), queues=queues, warnings=await warnings(desk), failures=await failures(desk),
+        coming=await next_schedules(desk, COMING), store=await store_info(desk),
+    )  # fmt: skip
+
+
+def live_workers(desk: Desk, now: Snapshot) -> list[WorkerInfo]:
+    return [worker for worker in now.workers if worker.alive and any(map(desk.access.sees, worker.presence.queues))]
+
+
+async def failures(desk: Desk) -> list[JobRow]:
+    """The newest dead letters."""
+    found = await search(desk, plan_search(desk, "state:failed"), "", FAILURES)
+    return [rows.job_row(desk.access, job) for job in found.jobs]
+
+
+# -- warnings
+
+
+async def warnings(desk: Desk) -> list[Warn]:
+    """What an operator should look at, the serious first."""
+    desk.need("read")
+    now = await snapshot(desk)
+    queues = await flowing_queues(desk)
+    pace = await paces(desk, [queue.name for queue in queues])
+    found = [warn for queue in queues for warn in of_queue(queue, pace[queue.name])]
+    found += [_stale(worker) for worker in now.workers if _is_stale(desk, worker)]
+    found += of_breakers(desk, now)
+    found += [
+        Warn(code="schedule_paused", text=f"schedule {row.name} is paused: {row.paused}", where=row.name)
+        for row in (await known(desk)).rows
+        if row.paused
+    ]
+    found += [Warn(code="store", text=text, where="store") for text in (await store_info(desk)).warnings]
+    return sorted(found, key=lambda warn: not warn.serious)[:SOME_WARNINGS]
+
+
+def of_queue(queue: QueueRow, pace: Pace) -> list[Warn]:
+    found: list[Warn] = []
+    ready = queue.counts.get("ready", 0)
+    text = in_words(queue.flow, ready, show_ms(max(queue.oldest_ready, 0)))
+    codes = {NO_WORKER: "no_worker", STUCK: "stuck", PAUSED: "paused_backlog"}
+    if text and queue.flow in codes:
+        serious = not is_well(queue.flow, queue.oldest_ready)
+        found.append(
+            Warn(code=codes[queue.flow], text=f"queue {queue.name}: {text}", where=queue.name, serious=serious)
+        )
+    if pace.failed:
+        some = f"{pace.failed:,} dead letter{'' if pace.failed == 1 else 's'}"
+        text = f"queue {queue.name}: {some} in the last ten minutes"
+        found.append(Warn(code="dead_growing", text=text, where=queue.name, serious=pace.failed > MANY_FAILED))
+    return found
+
+
+def _is_stale(desk: Desk, worker: WorkerInfo) -> bool:
+    return not worker.alive and any(map(desk.access.sees, worker.presence.queues))
+
+
+def _stale(worker: WorkerInfo) -> Warn:
+    who = worker.presence
+    jobs = f", with {worker.running} job{'' if worker.running == 1 else 's'}" if worker.running else ""
+    text = f"worker {who.host}:{who.pid} has not been heard of for {show_ms(worker.beat_age)}{jobs}"
+    return Warn(code="stale_worker", text=text, where=who.id, serious=worker.running > 0)
+
+
+def of_breakers(desk: Desk, now: Snapshot) -> list[Warn]:
+    found, prefix = [], breaker_gate("")
+    for gate in now.gates.values():
+        name = gate.name.removeprefix(prefix)
+        if not gate.name.startswith(prefix) or not sees_gate(desk, "breaker", name):
+            continue
+        info = info_of(name, gate)
+        if info.state is not Mode.CLOSED:
+            hand = " by hand" if info.forced else ""
+            text = f"breaker {name} is {info.state.replace('_', '-')}{hand}"
+            found.append(Warn(code="breaker_open", text=text, where=name, serious=info.state is Mode.OPEN))
+    return found
+
+
+# -- health
+
+
+async def health(desk: Desk) -> Health:
+    """A store that cannot be reached is an answer here, and no error."""
+    desk.need("read")
+    try:
+        queues, now = await flowing_queues(desk), await snapshot(desk)
+    except StoreError as error:
+        return Health(ok=False, store=False, text=f"the store cannot be reached: {error}")
+    checked = [
+        QueueHealth(
+            name=queue.name, flow=queue.flow, ready=queue.counts.get("ready", 0), oldest_ready=queue.oldest_ready,
+            text=in_words(queue.flow, queue.counts.get("ready", 0), show_ms(max(queue.oldest_ready, 0))),
+        )
+        for queue in queues
+    ]  # fmt: skip
+    ill = [queue for queue in checked if not is_well(queue.flow, queue.oldest_ready)]
+    text = "; ".join(f"queue {queue.name}: {queue.text}" for queue in ill) or "work is flowing"
+    return Health(ok=not ill, store=True, text=text, queues=checked, workers=len(live_workers(desk, now)))
+
+
+async def scale(desk: Desk, queue: str) -> Scale:
+    desk.need("read")
+    now = await snapshot(desk)
+    infos = {info.name: info for info in now.queues if desk.access.sees(info.name)}
+    info = infos.get(queue) or QueueInfo(name=queue)
+    ready, running = info.counts.get("ready", 0), info.counts.get("running", 0)
+    slots = sum(worker.presence.concurrency for worker in now.serving(queue)) if desk.access.sees(queue) else 0
+    return Scale(
+        queue=queue, ready=ready, running=running, scheduled=info.counts.get("scheduled", 0), backlog=ready + running,
+        age=max(info.oldest_ready, 0) / 1000, slots=slots,
+    )  # fmt: skip

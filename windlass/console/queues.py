@@ -1,0 +1,108 @@
+"""Queues, workers, limits and breakers as they are now."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from windlass.breakers import BreakerInfo, every_breaker
+from windlass.console import rows
+from windlass.console.desk import Desk
+from windlass.console.snapshot import Snapshot, running_jobs, snapshot
+from windlass.console.values import QueueRow, WorkerRow
+from windlass.core.job import Job
+from windlass.core.limits import NO_LIMITS
+from windlass.core.terms import queue_gate
+from windlass.errors import NotFound
+from windlass.gates import LimitInfo, all_limits, limit_info
+from windlass.store.base import GateInfo, QueueInfo, WorkerInfo
+
+
+def queue_names(desk: Desk, now: Snapshot) -> list[str]:
+    """Every queue that has or had jobs, is declared, is served, or has a gate that says something."""
+    names = {queue.name for queue in now.queues} | desk.app.queue_layers.keys()
+    names |= {name for worker in now.workers if worker.alive for name in worker.presence.queues}
+    prefix = queue_gate("")
+    names |= {
+        name.removeprefix(prefix)
+        for name, gate in now.gates.items()
+        if name.startswith(prefix) and gate.limits != NO_LIMITS
+    }
+    return sorted(name for name in names if desk.access.sees(name))
+
+
+def queue_row(now: Snapshot, queue: QueueInfo, **pace: Any) -> QueueRow:
+    serving = now.serving(queue.name)
+    gate = now.gates.get(queue_gate(queue.name)) or GateInfo(name=queue_gate(queue.name))
+    return QueueRow(
+        name=queue.name, counts=queue.counts, oldest_ready=queue.oldest_ready, lanes=queue.lanes, workers=len(serving),
+        slots=sum(worker.presence.concurrency for worker in serving), paused=bool(gate.limits.paused),
+        draining=bool(gate.limits.draining), limits=limit_info(gate), **pace,
+    )  # fmt: skip
+
+
+# -- workers
+
+MOST_WORKERS = 1_000
+
+
+async def worker_rows(desk: Desk) -> list[WorkerRow]:
+    """The workers of queues that may be seen, those that live first."""
+    desk.need("read")
+    now = await snapshot(desk)
+    seen = [worker for worker in now.workers if any(map(desk.access.sees, worker.presence.queues))]
+    jobs = await running_jobs(desk) if seen else []
+    by_worker: dict[str, list[Job]] = {}
+    for job in jobs:
+        if desk.access.sees(job.queue):
+            by_worker.setdefault(job.worker, []).append(job)
+    made = [worker_row(desk, worker, by_worker.get(worker.presence.id, [])) for worker in seen]
+    return sorted(made, key=lambda row: (not row.alive, row.host, row.pid, row.id))[:MOST_WORKERS]
+
+
+def worker_row(desk: Desk, worker: WorkerInfo, jobs: list[Job]) -> WorkerRow:
+    who = worker.presence
+    return WorkerRow(
+        id=who.id, host=who.host, pid=who.pid, queues=[name for name in who.queues if desk.access.sees(name)],
+        tasks=len(who.declares), alive=worker.alive, beat_age=worker.beat_age, started_at=who.started_at,
+        slots=who.concurrency, running=worker.running, done=int(number(who.load, "done") or 0),
+        memory=int(number(who.load, "memory") or 0), cpu=number(who.load, "cpu"), lag=number(who.load, "lag"),
+        version=str(who.load.get("version", ""))[:40], jobs=[rows.job_row(desk.access, job) for job in jobs],
+    )  # fmt: skip
+
+
+def number(load: dict[str, Any], name: str) -> float | None:
+    """A number that a worker says of itself, which may be anything."""
+    value = load.get(name)
+    return value if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+async def one_worker(desk: Desk, id: str) -> WorkerRow:
+    found = [row for row in await worker_rows(desk) if row.id == id]
+    if not found:
+        raise NotFound(f"there is no worker {id!r}: it has left, or was never here")
+    return found[0]
+
+
+# -- limits
+
+
+async def limit_rows(desk: Desk) -> list[LimitInfo]:
+    desk.need("read")
+    return [info for info in await all_limits(desk.app) if sees_gate(desk, info.kind, info.name)]
+
+
+async def breaker_rows(desk: Desk) -> list[BreakerInfo]:
+    desk.need("read")
+    return [info for info in await every_breaker(desk.app) if sees_gate(desk, "breaker", info.name)]
+
+
+def sees_gate(desk: Desk, kind: str, name: str) -> bool:
+    """Whether a gate concerns queues that may be seen. Of tasks that are not declared here nobody knows the queue."""
+    if not desk.scoped:
+        return True
+    if kind == "queue":
+        return desk.access.sees(name)
+    tasks = desk.app.tasks.values()
+    mine = [task for task in tasks if (task.name if kind == "task" else task.layer.get("breaker")) == name]
+    return bool(mine) and all(desk.access.sees(task.queue) for task in mine)

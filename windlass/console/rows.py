@@ -1,0 +1,118 @@
+"""A job's record as rows and details of it. Whatever cannot be read is left out and never an error."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+from windlass.console import show
+from windlass.console.values import Attempt, ErrorValue, JobRow
+from windlass.core.access import Access
+from windlass.core.job import ErrorInfo, Job, Meta, Progress, State
+
+T = TypeVar("T")
+
+_errors = msgspec.json.Decoder(ErrorInfo)
+_metas = msgspec.json.Decoder(Meta)
+_progresses = msgspec.json.Decoder(Progress)
+NO_META = Meta()
+
+
+def read(decoder: msgspec.json.Decoder[T], data: bytes | None) -> T | None:
+    """What the bytes say; None where they say nothing that can be read."""
+    if not data:
+        return None
+    try:
+        return decoder.decode(data)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+
+
+def meta_of(job: Job) -> Meta:
+    return NO_META if job.meta == b"{}" else read(_metas, job.meta) or NO_META
+
+
+def error_of(job: Job) -> ErrorInfo | None:
+    return read(_errors, job.error)
+
+
+def progress_of(job: Job) -> Progress | None:
+    return read(_progresses, job.progress)
+
+
+def job_row(access: Access, job: Job) -> JobRow:
+    error, progress, values = error_of(job), progress_of(job), "values" in access.rights
+    return JobRow(
+        id=job.id, task=job.task, queue=job.queue, state=str(job.state), priority=job.priority,
+        args=show.line(access, job.payload), error=error_line(error, values) if error else "",
+        reason=show.one_line(job.reason) if job.reason else "", key=key_of(job) if values else "",
+        tags=tags_of(access, job), workflow=job.graph, worker=job.worker, attempts=job.attempt + job.crashes,
+        progress=progress.percent if progress else None, enqueued_at=job.enqueued_at, due_at=job.due_at,
+        started_at=job.started_at, finished_at=job.finished_at, took=took(job),
+    )  # fmt: skip
+
+
+def error_line(error: ErrorInfo, values: bool) -> str:
+    """The error on one line, its type without the module; only that where values are not to be seen."""
+    kind = error.type.rpartition(".")[2]
+    return show.one_line(f"{kind}: {error.message}" if values and error.message else kind)
+
+
+def key_of(job: Job) -> str:
+    return job.terms.key if job.terms is not None else ""
+
+
+def tags_of(access: Access, job: Job) -> tuple[str, ...]:
+    """Its tags; those made of arguments that are to be hidden are left out."""
+    if "values" not in access.rights:
+        return ()
+    return tuple(show.one_line(tag) for tag in meta_of(job).tags if not access.hides(tag.partition(":")[0]))
+
+
+def took(job: Job) -> int | None:
+    return max(job.finished_at - job.started_at, 0) if job.started_at and job.finished_at else None
+
+
+def error_value(access: Access, error: ErrorInfo | None) -> ErrorValue | None:
+    if error is None:
+        return None
+    if "values" not in access.rights:
+        return ErrorValue(type=error.type, message="", fingerprint=error.fingerprint)
+    return ErrorValue(
+        type=error.type, message=show.safe(error.message), traceback=show.safe(error.traceback),
+        fingerprint=error.fingerprint,
+    )  # fmt: skip
+
+
+def attempts_of(access: Access, job: Job) -> list[Attempt]:
+    """Every run that is known of, oldest first, the present one last."""
+    error, values = error_of(job), "values" in access.rights
+    found = [
+        Attempt(
+            number=one.attempt, outcome="retried", at=one.at, took=one.took if one.at else None, worker=one.worker,
+            error=one.type, message=show.safe(one.message) if values else "",
+        )
+        for one in (error.attempts if error else ())
+    ]  # fmt: skip
+    if error is not None:
+        failed = job.state is State.FAILED
+        found.append(
+            Attempt(
+                number=max(job.attempt, 1), outcome="failed" if failed else "retried", took=_error_took(job, error),
+                at=error.at or (job.started_at if failed else 0), worker=error.worker or (job.worker if failed else ""),
+                error=error.type, message=show.safe(error.message) if values else "",
+            )
+        )  # fmt: skip
+    if job.state in (State.RUNNING, State.SUCCEEDED, State.CANCELLED) and job.started_at:
+        number = (found[-1].number if found else 0) + 1
+        found.append(
+            Attempt(number=number, outcome=str(job.state), at=job.started_at, took=took(job), worker=job.worker)
+        )
+    return found
+
+
+def _error_took(job: Job, error: ErrorInfo) -> int | None:
+    if error.at:
+        return error.took
+    return took(job) if job.state is State.FAILED else None

@@ -1,0 +1,219 @@
+"""Finding jobs by a filter, a page at a time: what the store can answer it is asked, the rest is looked at here.
+
+A search reads a bounded number of records for a bounded time. Where that ends before the page is full, the answer says
+so and carries a cursor: whoever follows the cursors finds all there is, each job once.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import msgspec
+
+from windlass.console import rows, show
+from windlass.console.desk import Desk, now_ms
+from windlass.core.access import Access
+from windlass.core.filters import Filter, Term, holds, parse_filter
+from windlass.core.job import Job, State
+from windlass.errors import ConfigError, Forbidden
+from windlass.store.base import MAX_BATCH, Query, Store
+
+LOOKED = 5_000
+"""Records one search reads at most."""
+
+SECONDS = 0.3
+"""How long one search goes on to the next records."""
+
+STEP = 250
+"""Records that are read at a time where they have to be looked at here."""
+
+MOST_IDS = 200
+OF_VALUES = ("args", "text", "error", "key", "tag")
+"""What only somebody may ask who may see values: an answer would give them away."""
+
+IN_WORKFLOW = "w"
+_CURSOR = re.compile(r"(w?[0-9]{1,19})?")
+
+
+class Found(NamedTuple):
+    """A page of records. ``looked``: how many were read."""
+
+    jobs: list[Job]
+    cursor: str
+    partial: bool
+    looked: int
+
+
+class Plan(NamedTuple):
+    """A filter for one user: what the store is asked, and what is looked at here."""
+
+    filter: Filter
+    query: Query
+    rest: tuple[Term, ...]
+
+    @property
+    def indexed(self) -> bool:
+        return not self.rest
+
+
+class Seen:
+    """A record as filters look at it: redacted, and read only as far as they ask."""
+
+    def __init__(self, access: Access, job: Job) -> None:
+        self._access, self._job = access, job
+
+    @cached_property
+    def fields(self) -> dict[str, str]:
+        job = self._job
+        return {
+            "state": str(job.state), "queue": job.queue, "task": job.task, "key": rows.key_of(job),
+            "worker": job.worker, "workflow": job.graph, "id": job.id, "fingerprint": job.fingerprint,
+        }  # fmt: skip
+
+    @cached_property
+    def tags(self) -> tuple[str, ...]:
+        return rows.tags_of(self._access, self._job)
+
+    @cached_property
+    def error(self) -> str:
+        error = rows.error_of(self._job)
+        return f"{error.type}: {error.message}" if error else ""
+
+    @cached_property
+    def args(self) -> Any:
+        return show.decoded(self._access, self._job.payload)
+
+    @cached_property
+    def text(self) -> str:
+        args = show.cleaned(self._access, self._job.payload) or b""
+        return f"{self._job.task}\n{self.error}\n{show.to_text(args)}".lower()
+
+
+def plan_search(desk: Desk, text: str) -> Plan:
+    """What a filter means for this user."""
+    desk.need("read")
+    found = parse_filter(text, now_ms())
+    for term in found.terms:
+        if term.name in OF_VALUES and not desk.values:
+            raise Forbidden(f"a filter by {_shown(term)} needs the right 'values'", right="values")
+    fields: dict[str, Any] = {"since": found.since, "until": found.until}
+    rest: list[Term] = []
+    for term in found.terms:
+        asked = _asked(term)
+        if asked is None or asked.keys() & fields.keys():
+            rest.append(term)
+        else:
+            fields |= asked
+    if fields.get("states") == (State.RUNNING,):
+        # Only running jobs are found by their worker; of others it is the last that had them.
+        mine = next((term for term in rest if term.name == "worker" and term.exact), None)
+        if mine is not None:
+            rest.remove(mine)
+            fields["worker"] = mine.exact
+    return Plan(found, Query(**fields), tuple(rest))
+
+
+def _shown(term: Term) -> str:
+    return "words" if term.name == "text" else term.name
+
+
+def _asked(term: Term) -> dict[str, Any] | None:
+    """The part of a query that says the same as a term, None where none does."""
+    if term.name == "state":
+        return {"states": tuple(State(value.text) for value in term.values)}
+    if term.name in ("queue", "task", "fingerprint") and term.exact:
+        return {term.name: term.exact}
+    return None
+
+
+def check_cursor(cursor: str) -> str:
+    if not _CURSOR.fullmatch(cursor):
+        raise ConfigError(f"cursor {cursor[:40]!r} is not one a listing gave out")
+    return cursor
+
+
+async def search(desk: Desk, plan: Plan, after: str, limit: int) -> Found:
+    """A page of the jobs that a filter finds, the newest first."""
+    check_cursor(after)
+    store = await desk.store()
+    named = {term.name: term for term in plan.filter.terms if term.name in ("id", "workflow")}
+    try:
+        if "id" in named and not any(wanted.glob for wanted in named["id"].values):
+            return await _by_id(desk, store, plan, [wanted.text for wanted in named["id"].values])
+        if "workflow" in named and named["workflow"].exact:
+            return await _in_workflow(desk, store, plan, named["workflow"].exact, after, limit)
+        return await _walk(desk, store, plan, after, limit)
+    except ValueError as error:
+        raise ConfigError(f"cursor {after!r} is not one this listing gave out") from error
+
+
+def picks(desk: Desk, plan: Plan, job: Job) -> bool:
+    """What is looked at here: the terms left over, and whether the user may see the job."""
+    if not desk.access.sees(job.queue):
+        return False
+    seen = Seen(desk.access, job)
+    return all(holds(term, seen) for term in plan.rest)
+
+
+def picks_all(desk: Desk, plan: Plan, job: Job) -> bool:
+    """The same for records that did not come by the query."""
+    if not job.task or not desk.access.sees(job.queue) or job.enqueued_at < plan.filter.since:
+        return False
+    late = plan.filter.until and job.enqueued_at >= plan.filter.until
+    if late or (plan.query.states and job.state not in plan.query.states):
+        return False
+    seen = Seen(desk.access, job)
+    return all(holds(term, seen) for term in plan.filter.terms)
+
+
+async def _by_id(desk: Desk, store: Store, plan: Plan, ids: list[str]) -> Found:
+    known = await store.get(list(dict.fromkeys(ids))[:MOST_IDS])
+    return Found([job for job in known if job is not None and picks_all(desk, plan, job)], "", False, len(ids))
+
+
+async def _in_workflow(desk: Desk, store: Store, plan: Plan, id: str, after: str, limit: int) -> Found:
+    """In the order they were submitted."""
+    place = int(after.removeprefix(IN_WORKFLOW)) if after else -1
+    graph = await store.graph(id)
+    found: list[Job] = []
+    looked = 0
+    while graph is not None and place < graph.nodes - 1 and looked < LOOKED and len(found) < limit:
+        room, step = limit - len(found), STEP
+        members = await store.members(id, place, step)
+        places = [at for at, job in enumerate(members) if picks_all(desk, plan, job)]
+        if len(places) > room:  # as in a walk: read up to the last that fits
+            step = places[room - 1] + 1
+            members = await store.members(id, place, step)
+        found += [job for job in members if picks_all(desk, plan, job)]
+        place, looked = place + step, looked + step
+    more = graph is not None and place < graph.nodes - 1
+    return Found(found, f"{IN_WORKFLOW}{place}" if more else "", more and len(found) < limit, looked)
+
+
+async def _walk(desk: Desk, store: Store, plan: Plan, after: str, limit: int) -> Found:
+    """Page by page, until there are enough, the end comes, or the bound."""
+    plain = plan.indexed and not desk.scoped
+    found: list[Job] = []
+    looked, until = 0, time.monotonic() + SECONDS
+    while True:
+        step = min(limit - len(found), MAX_BATCH) if plain else STEP
+        page = await store.find(_at(plan.query, after, step))
+        places = [place for place, job in enumerate(page.jobs) if picks(desk, plan, job)]
+        if len(places) > limit - len(found):
+            # More than there is room for: read up to the last that fits, so that the cursor stands right behind it.
+            # That page is what counts; it may have changed meanwhile.
+            page = await store.find(_at(plan.query, after, places[limit - len(found) - 1] + 1))
+            places = [place for place, job in enumerate(page.jobs) if picks(desk, plan, job)]
+        found += [page.jobs[place] for place in places]
+        looked, after = looked + len(page.jobs), page.cursor
+        if not after or len(found) >= limit:
+            return Found(found, after, False, looked)
+        if page.partial or looked >= LOOKED or time.monotonic() > until:
+            return Found(found, after, True, looked)
+
+
+def _at(query: Query, after: str, limit: int) -> Query:
+    return msgspec.structs.replace(query, after=after, limit=limit)

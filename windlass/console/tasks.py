@@ -1,0 +1,62 @@
+"""Tasks: those this app declares and those live workers do, with a form for each that is known."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from windlass.console.desk import Desk
+from windlass.console.forms import fields_of
+from windlass.console.snapshot import Snapshot, snapshot
+from windlass.console.values import TaskRow
+from windlass.core.terms import task_gate
+from windlass.errors import NotFound
+from windlass.schema import task_schema
+
+
+async def task_rows(desk: Desk) -> list[TaskRow]:
+    """By name."""
+    desk.need("read")
+    now = await snapshot(desk)
+    names = {name for worker in now.workers if worker.alive for name in worker.presence.declares}
+    known = sorted({name for name in names if not name.startswith("*")} | desk.app.tasks.keys())
+    return [row for name in known if (row := task_row(desk, now, name)) is not None]
+
+
+def task_row(desk: Desk, now: Snapshot, name: str) -> TaskRow | None:
+    """None for a task of queues that may not be seen."""
+    task = desk.app.tasks.get(name)
+    workers = [worker for worker in now.workers if worker.alive and name in worker.presence.declares]
+    gate = now.gates.get(task_gate(name))
+    paused = gate is not None and bool(gate.limits.paused)
+    if task is None:
+        # Which queue it is for nobody says: it may be seen by who sees a queue of a worker that has it.
+        seen = not desk.scoped or any(desk.access.sees(queue) for one in workers for queue in one.presence.queues)
+        if not workers or not seen:
+            return None
+        versions = [version for worker in workers for version in worker.presence.declares[name].versions]
+        return TaskRow(
+            name=name, queue="", here=False, workers=len(workers), paused=paused, version=max(versions, default=1)
+        )
+    if not desk.access.sees(task.queue):
+        return None
+    return TaskRow(
+        name=name, queue=task.queue, here=True, version=task.version, doc=inspect.cleandoc(task.__doc__ or ""),
+        fields=fields_of(task), workers=len(workers), paused=paused, more=bool(task.codec.var_keyword),
+    )  # fmt: skip
+
+
+async def one_task(desk: Desk, name: str) -> TaskRow:
+    desk.need("read")
+    row = task_row(desk, await snapshot(desk), name)
+    if row is None:
+        raise NotFound(f"there is no task {name!r}: neither this app nor a live worker declares it")
+    return row
+
+
+async def one_schema(desk: Desk, name: str) -> dict[str, Any]:
+    """JSON Schema of a task that is declared here."""
+    row = await one_task(desk, name)
+    if not row.here:
+        raise NotFound(f"task {name!r} is not declared by this app, so nobody here knows its arguments")
+    return task_schema(desk.app.tasks[name])

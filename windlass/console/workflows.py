@@ -1,0 +1,73 @@
+"""Workflows as they are read: lists, and one with its picture."""
+
+from __future__ import annotations
+
+from windlass.admin import parse_states
+from windlass.console import show
+from windlass.console.desk import Desk, page_size
+from windlass.console.layout import lay_out
+from windlass.console.search import check_cursor
+from windlass.console.values import WorkflowDetail, WorkflowList, WorkflowRow
+from windlass.core.graph import GraphInfo
+from windlass.core.job import Job, State
+from windlass.errors import NotFound
+from windlass.store.base import MAX_BATCH, Store
+from windlass.workflow import shown_state
+
+MOST_READ = 10_000
+"""Members of one workflow that are read for its picture."""
+
+SCOPE_READ = 200
+"""Members of each workflow in a list that are looked at to see whether it may be seen."""
+
+
+async def workflow_list(desk: Desk, state: str, after: str, limit: int) -> WorkflowList:
+    desk.need("read")
+    states = parse_states([name for name in state.split(",") if name])
+    kept = tuple(dict.fromkeys(one if one.terminal else State.WAITING for one in states))
+    store = await desk.store()
+    page = await store.graphs(kept, check_cursor(after), page_size(limit, 50 if desk.scoped else 200))
+    seen = [graph for graph in page.graphs if not desk.scoped or await in_scope(desk, store, graph, SCOPE_READ)]
+    return WorkflowList(workflows=[workflow_row(graph) for graph in seen], cursor=page.cursor)
+
+
+def workflow_row(graph: GraphInfo) -> WorkflowRow:
+    return WorkflowRow(
+        id=graph.id, name=show.one_line(graph.name), state=str(shown_state(graph.state)),
+        reason=show.one_line(graph.reason), total=graph.size, done=sum(graph.counts.values()), counts=graph.counts,
+        parent=graph.parent, culprit=graph.culprit, created_at=graph.created_at, finished_at=graph.finished_at,
+    )  # fmt: skip
+
+
+async def in_scope(desk: Desk, store: Store, graph: GraphInfo, most: int) -> bool:
+    """A workflow is seen by who sees the queues of all its jobs."""
+    for first in range(0, min(graph.nodes, most), MAX_BATCH):
+        members = await store.members(graph.id, first - 1, min(most - first, MAX_BATCH))
+        if not all(desk.access.sees(job.queue) for job in members if job.task):
+            return False
+    return True
+
+
+async def graph_of(desk: Desk, id: str) -> GraphInfo:
+    """A workflow that may be seen."""
+    desk.need("read")
+    store = await desk.store()
+    graph = await store.graph(id)
+    if graph is None or (desk.scoped and not await in_scope(desk, store, graph, graph.nodes)):
+        raise NotFound(f"there is no workflow {id!r}: it was never accepted, was deleted, or its retention has passed")
+    return graph
+
+
+async def one_workflow(desk: Desk, id: str) -> WorkflowDetail:
+    graph, store = await graph_of(desk, id), await desk.store()
+    members: list[Job] = []
+    for first in range(0, min(graph.nodes, MOST_READ), MAX_BATCH):
+        members += await store.members(graph.id, first - 1)
+    picture = lay_out(members, desk.values)
+    actions = ["cancel"] if not graph.state.terminal and desk.access.may("cancel") else []
+    actions += ["retry"] if graph.state in (State.FAILED, State.CANCELLED) and desk.access.may("retry") else []
+    unread = max(graph.nodes - MOST_READ, 0)
+    return WorkflowDetail(
+        row=workflow_row(graph), nodes=picture.nodes, lines=picture.lines, width=picture.width, height=picture.height,
+        cut=picture.cut + unread, actions=tuple(actions),
+    )  # fmt: skip
