@@ -1,0 +1,85 @@
+"""The dashboard as an ASGI application: at the root of a server, mounted below a path of another, or behind a proxy.
+
+Nothing is opened here. The app's connection opens with the first request on each event loop, as mounted applications
+are not told when a server starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from windlass.app import Windlass
+from windlass.errors import WindlassError
+from windlass.web import probes
+from windlass.web.api import TABLE
+from windlass.web.auth import Authorize, Entrance
+from windlass.web.door import Admission, Door
+from windlass.web.openapi import openapi
+from windlass.web.problems import answer_error
+from windlass.web.site import STATIC, Settings, Site
+
+
+def windlass_dashboard(
+    app: Windlass, *, auth: Authorize | Sequence[Authorize] | None = None, title: str = "", environment: str = "",
+    trace_url: str = "", redact: Sequence[str] = (), refresh: float = 2.0, open_probes: bool = False,
+    streams: bool = True,
+) -> Starlette:  # fmt: skip
+    """The dashboard and its JSON API: ``app.mount("/jobs", windlass_dashboard(app, auth=Basic({...})))``.
+
+    Without ``auth`` it answers this machine only and changes nothing. ``redact``: names whose values nobody sees, such
+    as ``["*password*"]``. The rest is ``windlass.web.site.Settings``.
+    """
+    settings = Settings(
+        title=title, environment=environment, trace_url=trace_url, refresh=refresh, streams=streams,
+        open_probes=open_probes,
+    )  # fmt: skip
+    routes, filters = all_routes()
+    site = Site(app, settings, filters)
+    handlers: dict[Any, Any] = {HTTPException: answer_error, WindlassError: answer_error}
+    dashboard = Starlette(
+        routes=routes,
+        middleware=[Middleware(Door, Admission(site, Entrance(auth, redact)))],
+        exception_handlers=handlers,
+        lifespan=closing,
+    )
+    dashboard.router.redirect_slashes = False  # it would make an absolute address from a header
+    dashboard.state.site = site
+    return dashboard
+
+
+def all_routes() -> tuple[list[BaseRoute], dict[str, Any]]:
+    data = [Route("/api/openapi.json", openapi), *probes.ROUTES, *(operation.route() for operation in TABLE)]
+    files = Mount("/static", Files(directory=STATIC))
+    try:
+        from windlass.web import pages
+    except ImportError:
+        return [files, *data], {}
+    return [files, *data, *pages.ROUTES], getattr(pages, "FILTERS", {})
+
+
+class Files(StaticFiles):
+    """Our own style sheets and scripts. Browsers ask each time whether they changed; a version in their names would
+    need a build step.
+    """
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
+        response.headers["cache-control"] = "no-cache"
+        return response
+
+
+@asynccontextmanager
+async def closing(dashboard: Starlette) -> AsyncIterator[None]:
+    """Where a server does say that it stops: let go of the store."""
+    yield
+    await dashboard.state.site.app.close()

@@ -1,0 +1,52 @@
+"""The filter bar: chips and selects that change one word of a filter's text, so that the text is all there is."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from windlass.console.values import QueueRow
+from windlass.core.filters import Filter, quoted
+from windlass.core.job import State
+
+_WORD = re.compile(r'(?:"(?:[^"\\]|\\.)*"|\\.|[^\s"\\])+', re.DOTALL)
+
+
+class Chip(msgspec.Struct, frozen=True, kw_only=True):
+    """A state to pick. ``filter``: what the filter becomes. ``count``: where it is known without a search."""
+
+    text: str
+    filter: str
+    on: bool
+    count: int | None = None
+
+
+def with_term(text: str, name: str, value: str) -> str:
+    """The filter with one name set to a value, or without it where the value is empty."""
+    kept = [word for word in _WORD.findall(text) if not word.lower().startswith(f"{name}:")]
+    return " ".join([*kept, f"{name}:{quoted(value)}"] if value else kept)
+
+
+def picked(filter: Filter) -> dict[str, str]:
+    """The one queue and the one task a filter names."""
+    found = {"queue": "", "task": "", "state": ""}
+    for term in filter.terms:
+        if term.name in found:
+            found[term.name] = term.exact
+    return found
+
+
+def chips(text: str, filter: Filter, queues: list[QueueRow]) -> list[Chip]:
+    """All states; with counts where the filter names nothing but a state and a queue."""
+    chosen = picked(filter)
+    rest = with_term(with_term(text, "state", ""), "queue", "")
+    counted = not rest and (not any(term.name == "queue" for term in filter.terms) or bool(chosen["queue"]))
+    rows = [row for row in queues if chosen["queue"] in ("", row.name)]
+    named = [term for term in filter.terms if term.name == "state"]
+    found = [Chip(text="All", filter=with_term(text, "state", ""), on=not named)]
+    for state in State:
+        count = sum(row.counts.get(state, 0) for row in rows) if counted else None
+        on = any(value.text == state for term in named for value in term.values)
+        found.append(Chip(text=state.capitalize(), filter=with_term(text, "state", state), on=on, count=count))
+    return found

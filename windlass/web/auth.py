@@ -1,0 +1,211 @@
+"""Who is asking, and what they may do. Ways in: nobody (this machine only, to look), names and passwords, tokens, or
+the user's own function.
+
+Passwords and tokens are kept and compared as hashes, in constant time. Every failure costs the asker a moment and the
+server nothing but a timer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hashlib
+import hmac
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from ipaddress import ip_address
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from windlass.core.access import READ_ONLY, Access, make_access
+from windlass.errors import ConfigError
+
+Verdict = Access | Response | None
+Authorize = Callable[[Request], Verdict | Awaitable[Verdict]]
+"""An access; an answer to send instead of the page (such as a redirect to a login); or None: turned away."""
+
+Rights = Iterable[str] | Access
+
+FAILURE_SECONDS = 0.3
+"""How long somebody with a wrong password or token waits for the answer."""
+
+FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
+"""Signs of a proxy: what comes from this machine then comes from anywhere."""
+
+
+class Denied(Exception):
+    """Not let in. ``challenge``: what WWW-Authenticate says; empty where signing in does not help."""
+
+    def __init__(self, text: str, challenge: str = "") -> None:
+        super().__init__(text)
+        self.challenge = challenge
+
+
+class Instead(Exception):
+    """Not let in, and the user's function has an answer of its own."""
+
+    def __init__(self, response: Response) -> None:
+        super().__init__("answered by authorize()")
+        self.response = response
+
+
+class Basic:
+    """Names and passwords: ``Basic({"ann": ("secret", ["*"]), "bob": ("secret2", ["read", "retry"])})``.
+
+    Instead of a list of rights an ``Access`` says queues and redaction too.
+    """
+
+    challenge = 'Basic realm="windlass", charset="UTF-8"'
+
+    def __init__(self, users: Mapping[str, tuple[str, Rights]]) -> None:
+        self._users: dict[str, tuple[bytes, Access]] = {}
+        for user, login in users.items():
+            password, rights = _pair("Basic", user, login)
+            if not user or ":" in user:
+                raise ConfigError(f"Basic: the user name {user!r} is not usable: it must not be empty or contain ':'")
+            self._users[user] = (_digest(password), access_of(user, rights))
+
+    def __call__(self, request: Request) -> Access | None:
+        user, colon, password = _basic(_credentials(request, "basic"))
+        # The hash of nothing stands for an unknown user: who does not exist takes as long to refuse as who does.
+        wanted, access = self._users.get(user, (_digest(""), None))
+        right = hmac.compare_digest(wanted, _digest(password))
+        return access if right and colon else None
+
+
+class Token:
+    """Bearer tokens for scripts: ``Token({"a long random text": ("ci", ["enqueue"])})``."""
+
+    challenge = 'Bearer realm="windlass"'
+
+    def __init__(self, tokens: Mapping[str, tuple[str, Rights]]) -> None:
+        self._tokens: dict[bytes, Access] = {}
+        for token, login in tokens.items():
+            user, rights = _pair("Token", "…", login)
+            if len(token) < SHORTEST_TOKEN:
+                raise ConfigError(
+                    f"Token: the token of {user!r} has less than {SHORTEST_TOKEN} characters and could be guessed; "
+                    "make one by python -c 'import secrets; print(secrets.token_urlsafe())'"
+                )
+            self._tokens[_digest(token)] = access_of(user, rights)
+
+    def __call__(self, request: Request) -> Access | None:
+        token = _credentials(request, "bearer")
+        return self._tokens.get(_digest(token)) if token else None  # looked up by its hash: nothing is compared
+
+
+SHORTEST_TOKEN = 16
+
+
+def access_of(user: str, rights: Rights) -> Access:
+    if isinstance(rights, Access):
+        return msgspec.structs.replace(rights, user=rights.user or user)
+    if isinstance(rights, str):
+        raise ConfigError(f"the rights of {user!r} are a list, such as ['read', 'values', 'retry'], not {rights!r}")
+    return make_access(user, rights)
+
+
+def _pair(kind: str, who: str, login: object) -> tuple[str, Rights]:
+    if not isinstance(login, tuple) or len(login) != 2 or not isinstance(login[0], str) or not login[0]:
+        first = "password" if kind == "Basic" else "name"
+        raise ConfigError(f"{kind}: give ({first}, rights) for {who!r}")
+    return login
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+def _credentials(request: Request, scheme: str) -> str:
+    kind, _, rest = request.headers.get("authorization", "").partition(" ")
+    return rest.strip() if kind.lower() == scheme else ""
+
+
+def _basic(text: str) -> tuple[str, str, str]:
+    try:
+        return base64.b64decode(text, validate=True).decode().partition(":")
+    except (binascii.Error, UnicodeDecodeError):
+        return "", "", ""
+
+
+def has_bearer(request: Request) -> bool:
+    """Browsers never send one by themselves: who does is a script, and no other site can make it do so."""
+    return bool(_credentials(request, "bearer"))
+
+
+# -- letting in
+
+
+class Entrance:
+    """The ways in of one dashboard. ``redact``: hidden from everybody, whatever their own access says."""
+
+    def __init__(self, auth: Authorize | Sequence[Authorize] | None, redact: Sequence[str] = ()) -> None:
+        self.ways: tuple[Authorize, ...] = (
+            () if auth is None else tuple(auth) if isinstance(auth, Sequence) else (auth,)
+        )
+        for way in self.ways:
+            if not callable(way):
+                raise ConfigError(f"auth: {way!r} is not usable; give Basic(…), Token(…) or a function of the request")
+        if auth is not None and not self.ways:
+            raise ConfigError("auth: an empty list lets nobody in; leave auth out for this machine only, read-only")
+        self._redact = tuple(redact)
+
+    @property
+    def challenge(self) -> str:
+        """Ours say how they want to be asked; a function of the user does not, and Bearer opens no dialog."""
+        return ", ".join(way.challenge for way in self.ways if isinstance(way, Basic | Token)) or Token.challenge
+
+    async def access(self, request: Request) -> Access:
+        """What the asker may do, or ``Denied``."""
+        access = await self._ask(request) if self.ways else local_only(request)
+        return msgspec.structs.replace(access, redact=(*access.redact, *self._redact)) if self._redact else access
+
+    async def _ask(self, request: Request) -> Access:
+        for way in self.ways:
+            verdict = way(request)
+            if inspect.isawaitable(verdict):
+                verdict = await verdict
+            if isinstance(verdict, Response):
+                raise Instead(verdict)
+            if isinstance(verdict, Access):
+                return verdict
+            if verdict is not None:
+                raise TypeError(f"authorize() must return an Access, a Response or None, not {type(verdict).__name__}")
+        if request.headers.get("authorization"):
+            await asyncio.sleep(FAILURE_SECONDS)
+            raise Denied("the name, password or token is wrong", self.challenge)
+        raise Denied("sign in to see this", self.challenge)
+
+
+def local_only(request: Request) -> Access:
+    """Without any auth: whoever is on this machine may look. A proxy here would let in the world, and so would a web
+    page whose own name was made to mean this machine (DNS rebinding).
+    """
+    if any(name in request.headers for name in FORWARDED):
+        raise Denied("this dashboard has no auth and was reached through a proxy; give auth= to let others in")
+    if request.client is None or not is_loopback(request.client.host):
+        raise Denied("this dashboard has no auth and answers this machine only; give auth= to let others in")
+    if not is_loopback(host_of(request.headers.get("host", ""))):
+        raise Denied("this dashboard has no auth and answers to localhost only, not to other names")
+    return READ_ONLY
+
+
+def is_loopback(host: str) -> bool:
+    if host.lower().rstrip(".") == "localhost":
+        return True
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback
+
+
+def host_of(header: str) -> str:
+    """A Host header without its port and brackets."""
+    if header.startswith("["):
+        return header[1:].partition("]")[0]
+    return header.partition(":")[0]

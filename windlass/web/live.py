@@ -1,0 +1,107 @@
+"""Live pages: whatever happens in the store is told to each as ``tick``; and the event stream for programs."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import msgspec
+
+from windlass.admin import fits
+from windlass.app import Windlass
+from windlass.core.access import Access
+from windlass.core.event import Event, check_kinds, parse_cursor
+from windlass.web.asked import Maybe, Text
+from windlass.web.poll import Poll
+from windlass.web.streams import BEAT, Source, message, retry
+
+
+class Pulse:
+    """The number of the newest event in the store: whatever happens changes it."""
+
+    def __init__(self, app: Windlass, every: float) -> None:
+        self._app = app
+        self.newest = 0
+        self.poll = Poll(self._look, every)
+
+    async def _look(self) -> bool:
+        client = await self._app.client()
+        entries = await client.store.events(-1)
+        before, self.newest = self.newest, entries[-1].seq if entries else 0
+        return self.newest != before
+
+
+async def ticks(pulse: Pulse, last: str, once: bool, every: float) -> Source:
+    """``hello`` or ``tick`` at once, then a ``tick`` whenever something happened and now and then anyway: pages show
+    how long things take. ``away`` while the store is. ``once``: only what there is now.
+    """
+    yield retry(every)
+    with pulse.poll.joined():
+        await pulse.poll.ready()
+        seen = pulse.poll.turns
+        yield tick(pulse, "hello" if last in ("", str(pulse.newest)) else "tick")
+        while not once:
+            await pulse.poll.turn(seen)
+            seen = pulse.poll.turns
+            yield tick(pulse, "tick")
+
+
+def tick(pulse: Pulse, event: str) -> bytes:
+    return message("away" if pulse.poll.away else event, str(pulse.newest), pulse.newest)
+
+
+class EventsQuery(msgspec.Struct, kw_only=True):
+    """``since``: go on behind this event's cursor; ``0`` is the oldest kept, nothing begins now."""
+
+    since: Maybe = ""
+    queue: Maybe = ""
+    task: Maybe = ""
+    kind: Text = ""
+
+    def __post_init__(self) -> None:
+        parse_cursor(self.since)
+        _ = self.kinds
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        return check_kinds([kind for kind in self.kind.split(",") if kind])
+
+
+async def events(app: Windlass, access: Access, pulse: Pulse, asked: EventsQuery, last: str, once: bool) -> Source:
+    """What happens, as far as this access may see it, each with its cursor as its id."""
+    yield retry(1.0)
+    with pulse.poll.joined():
+        await pulse.poll.ready()
+        since = last or asked.since or str(pulse.newest)
+        while True:
+            seen = pulse.poll.turns
+            if not pulse.poll.away:
+                async for event in app.events(since=since, follow=False):
+                    since = event.cursor
+                    if visible(access, event) and fits(event, asked.queue, asked.task, asked.kinds):
+                        yield message(event.kind, event.cursor, shown(access, event))
+            if once:
+                return
+            if not await pulse.poll.turn(seen):
+                yield BEAT
+
+
+def visible(access: Access, event: Event) -> bool:
+    """Out of scope is absent; so is what belongs to no queue, for who sees only some."""
+    return not access.queues or (bool(event.queue) and access.sees(event.queue))
+
+
+def shown(access: Access, event: Event) -> Event:
+    """Without values that are not for these eyes."""
+    if event.data is None:
+        return event
+    data = access.clean(as_value(event.data)) if "values" in access.rights else None
+    return msgspec.structs.replace(event, data=data)
+
+
+def as_value(data: Any) -> Any:
+    """Some engines keep what came with an event as JSON text; names are redacted in either."""
+    if isinstance(data, str):
+        with contextlib.suppress(msgspec.MsgspecError, RecursionError):
+            return msgspec.json.decode(data)
+    return data

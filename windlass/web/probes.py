@@ -1,0 +1,85 @@
+"""Answers for machines: is work flowing, can the store be reached, numbers for Prometheus and for autoscalers."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from windlass.console.console import Console
+from windlass.core.access import EVERYTHING
+from windlass.errors import Forbidden
+from windlass.web.live import ticks
+from windlass.web.operation import convert, need, query_of
+from windlass.web.site import site_of
+from windlass.web.streams import EventStream
+
+
+class Brief(msgspec.Struct):
+    """What somebody without any right is told."""
+
+    ok: bool
+
+
+class ScaleQuery(msgspec.Struct, kw_only=True):
+    queue: Annotated[str, Meta(min_length=1, max_length=128)]
+
+
+async def health(request: Request) -> Response:
+    """200 while work is flowing wherever there is any, 503 while it is not: a backlog and no progress, no worker on a
+    queue with jobs, or no store.
+    """
+    convert(query_of(request), None, "the query", strict=False)
+    access = request.state.access
+    if access.may("read"):
+        found = await request.state.console.health()
+        return as_json(found, 200 if found.ok else 503)
+    found = await Console(site_of(request).app, EVERYTHING).health()
+    return as_json(Brief(found.ok), 200 if found.ok else 503)
+
+
+async def ready(request: Request) -> Response:
+    """200 when this server can reach the store, 503 while it cannot."""
+    convert(query_of(request), None, "the query", strict=False)
+    client = await site_of(request).app.client()
+    await client.store.cells(["windlass.web:ready"])  # the smallest question there is; StoreUnavailable is a 503
+    return as_json(Brief(True), 200)
+
+
+async def metrics(request: Request) -> Response:
+    """The store's numbers for Prometheus. They are of all queues, so one who sees only some does not get them."""
+    need(request, "read")
+    if request.state.access.queues:
+        raise Forbidden("the metrics are of all queues, and this user sees only some")
+    try:
+        from windlass.observe.metrics import store_metrics
+    except ImportError as error:
+        raise HTTPException(501, "metrics need more packages: pip install 'windlass[telemetry]'") from error
+    return Response(await store_metrics(site_of(request).app), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+async def autoscale(request: Request) -> Response:
+    """One queue as an autoscaler asks for it: ``backlog`` jobs to do, the oldest waiting for ``age`` seconds."""
+    need(request, "read")
+    asked = convert(query_of(request), ScaleQuery, "the query", strict=False)
+    return as_json(await request.state.console.scale(asked.queue), 200)
+
+
+async def live(request: Request) -> Response:
+    """Ticks for open pages."""
+    need(request, "read")
+    site = site_of(request)
+    last = request.headers.get("last-event-id", "")
+    return EventStream(ticks(site.feeds.pulses.here(), last, not site.streams, site.refresh), site.feeds.gauge)
+
+
+def as_json(value: object, status: int) -> Response:
+    return Response(msgspec.json.encode(value), status, media_type="application/json")
+
+
+ROUTES = [Route(f"/{each.__name__}", each) for each in (health, ready, metrics, autoscale, live)]

@@ -1,0 +1,234 @@
+"""How values look on pages: numbers, durations, times, sizes, and where a link leads. Pure but for the clock.
+
+These are the filters of the templates. They return plain text, which the templates escape; pictures come from ``svg``.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+from markupsafe import Markup
+
+from windlass.console.values import Chart, JobRow, Warn, WorkflowDetail
+from windlass.core.chart import MINUTE
+from windlass.core.duration import show_ms
+from windlass.core.filters import quoted
+from windlass.core.limits import Rate, show_rate
+from windlass.web import svg
+from windlass.why import Reason
+
+Place = tuple[str, str]
+"""A path below the dashboard and the words of a link to it."""
+
+SHAPES = {
+    "waiting": "waiting", "scheduled": "scheduled", "ready": "ready", "running": "running", "retrying": "running",
+    "succeeded": "succeeded", "done": "succeeded", "alive": "succeeded", "failed": "failed", "lost": "failed",
+    "stuck": "failed", "no_worker": "failed", "refused": "failed", "crashed": "failed", "cancelled": "cancelled",
+    "skipped": "skipped", "paused": "paused", "draining": "paused", "retried": "retried", "snoozed": "retried",
+    "flowing": "flowing", "saturated": "flowing",
+}  # fmt: skip
+"""The sign beside a state's name, so that colour is never all there is."""
+
+OVER = ("succeeded", "failed", "cancelled", "skipped")
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+# -- numbers
+
+
+def number(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def counted(value: int, word: str) -> str:
+    return f"{value:,} {word}{'' if value == 1 else 's'}"
+
+
+def dur(ms: float | None) -> str:
+    """A duration for people; a dash where nobody knows it."""
+    if ms is None or not math.isfinite(ms):
+        return "–"
+    return show_ms(max(round(ms), 0)) if ms >= 1 or ms <= 0 else "<1ms"
+
+
+def size(count: int) -> str:
+    """Bytes for people."""
+    amount = float(count)
+    for unit in ("B", "KB", "MB", "GB"):
+        if amount < 1000:
+            return f"{amount:.3g} {unit}"
+        amount /= 1024
+    return f"{amount:,.1f} TB"
+
+
+def percent(value: float) -> str:
+    return f"{value:.0f} %"
+
+
+def rate(value: Rate) -> str:
+    return show_rate(value)
+
+
+# -- time
+
+
+def iso(ms: int) -> str:
+    """An instant as machines and titles have it; what no calendar has is left as a number."""
+    try:
+        return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    except (ValueError, OverflowError, OSError):
+        return str(ms)
+
+
+def clock(ms: int) -> str:
+    """Hours, minutes and seconds in UTC; scripts write the visitor's own."""
+    text = iso(ms)
+    return text[11:19] if len(text) == 20 else text
+
+
+def stamp(ms: int) -> str:
+    return iso(ms).replace("T", " ").replace("Z", " UTC")
+
+
+def ago(ms: int) -> str:
+    """How long ago, or in what time."""
+    past = now_ms() - ms
+    told = show_ms(abs(past) // 1000 * 1000 if abs(past) >= 1000 else 0) if abs(past) >= 1000 else "now"
+    if told == "now":
+        return told
+    return f"{told} ago" if past > 0 else f"in {told}"
+
+
+def to_ms(at: datetime) -> int:
+    return round(at.timestamp() * 1000)
+
+
+def newest(row: JobRow) -> int:
+    """The instant that says most of a job in its state."""
+    if row.finished_at:
+        return row.finished_at
+    if row.state == "running":
+        return row.started_at
+    return row.due_at if row.state == "scheduled" and row.due_at else row.enqueued_at
+
+
+# -- words
+
+
+def words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def shape(name: str) -> str:
+    return SHAPES.get(name, "dot")
+
+
+def short_text(text: str, most: int = 300) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def first_line(text: str) -> str:
+    return short_text(text.strip().partition("\n")[0], 160)
+
+
+def first_word(text: str) -> str:
+    return text.partition(":")[0].partition(" ")[0]
+
+
+def part(name: str) -> str:
+    """One part of a path, whatever is in it."""
+    return quote(name, safe="")
+
+
+def as_json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+# -- charts
+
+
+def series(chart: Chart, name: str) -> list[int]:
+    return [point.counts.get(name, 0) for point in chart.points]
+
+
+def sums(chart: Chart) -> list[int]:
+    return [sum(point.counts.get(name, 0) for name in OVER) for point in chart.points]
+
+
+def busy(chart: Chart) -> list[float | None]:
+    return [point.busy for point in chart.points]
+
+
+def a_minute(chart: Chart, slots: int = 5) -> str:
+    """Jobs over in a minute, of late: the mean of the last slots that are over."""
+    closed = [point for point in chart.points if not point.open][-slots:]
+    if len(chart.points) < 2 or not closed:
+        return "0"
+    minutes = len(closed) * (chart.points[1].at - chart.points[0].at) / MINUTE
+    over = sum(point.counts.get(name, 0) for point in closed for name in OVER)
+    mean = over / minutes if minutes else 0.0
+    return svg.short(mean) if mean >= 10 or not mean else f"{mean:.1f}"
+
+
+def graph(view: WorkflowDetail, base: str) -> Markup:
+    return svg.graph(view, lambda id: f"{base}/jobs/{part(id)}")
+
+
+# -- where to act
+
+
+def place(warn: Warn) -> Place | None:
+    """Where to do something about a warning."""
+    name = part(warn.where)
+    places: dict[str, Place] = {
+        "no_worker": (f"/queues/{name}", "Queue"),
+        "stuck": (f"/queues/{name}", "Queue"),
+        "paused_backlog": (f"/queues/{name}", "Queue"),
+        "stale_worker": (f"/workers#{name}", "Worker"),
+        "breaker_open": ("/limits", "Breakers"),
+        "dead_growing": (f"/dead?queue={name}", "Dead letters"),
+        "schedule_paused": (f"/schedules#{name}", "Schedule"),
+    }
+    return places.get(warn.code)
+
+
+def reason_place(reason: Reason) -> Place | None:
+    """Where to look at what keeps a job."""
+    name = part(reason.by)
+    if not name:
+        return None
+    places: dict[str, Place] = {
+        "paused_queue": (f"/queues/{name}", "Queue"),
+        "no_worker": (f"/queues/{name}", "Queue"),
+        "behind": (f"/queues/{name}", "Queue"),
+        "paused_task": (f"/tasks/{name}", "Task"),
+        "undeclared": ("/workers", "Workers"),
+        "running": (f"/workers#{name}", "Worker"),
+        "waiting_for": (f"/jobs?filter={quote('id:' + quoted(reason.by))}", "Job"),
+        "unique_successor": (f"/jobs/{name}", "Job"),
+        "lane_held": (f"/jobs/{name}", "Job"),
+        "key_limited": ("/limits", "Limits"),
+        "limit_reached": ("/limits", "Limits"),
+        "rate_limited": ("/limits", "Limits"),
+        "breaker_open": ("/limits", "Breakers"),
+    }
+    return places.get(reason.code)
+
+
+FILTERS: Mapping[str, Callable[..., Any]] = {
+    "number": number, "compact": svg.short, "counted": counted, "dur": dur, "bytes": size, "percent": percent,
+    "rate": rate, "iso": iso, "clock": clock, "stamp": stamp, "ago": ago, "to_ms": to_ms, "newest": newest,
+    "words": words, "shape": shape, "short_text": short_text, "first_line": first_line, "first_word": first_word,
+    "part": part, "json": as_json, "quoted": quoted, "series": series, "sums": sums, "busy": busy, "place": place,
+    "reason_place": reason_place, "throughput": svg.throughput, "quantiles": svg.quantiles, "spark": svg.spark,
+    "gauge": svg.gauge, "parts": svg.parts, "graph": graph,
+}  # fmt: skip
