@@ -1,0 +1,123 @@
+"""``windlass top`` without a terminal: keys, the state they make, and the screen that is drawn of it."""
+
+from __future__ import annotations
+
+import pytest
+from rich.console import Console as Terminal
+
+from windlass.cli.top.keys import split_keys
+from windlass.cli.top.model import ACTIONS, TABS, Order, Row, State, press, question
+from windlass.cli.top.rows import COLUMNS, quoted
+from windlass.cli.top.view import Screen, draw, one_line, spark
+
+ROWS = [Row(f"job-{n}", (f"job-{n}", "failed", "t", "q", "", "", "1", "boom"), "red") for n in range(5)]
+
+
+def typed(state: State, *keys: str, rows: list[Row] = ROWS) -> list[Order]:
+    return [order for key in keys if (order := press(state, key, rows)) is not None]
+
+
+def test_keys_are_split_into_single_ones() -> None:
+    assert split_keys("j\x1b[A\x1b[6~\r\t\x7f/ü") == ["j", "up", "pagedown", "enter", "tab", "backspace", "/", "ü"]
+    assert split_keys("\x1b") == ["escape"]
+    assert split_keys("\x1bx") == ["escape", "x"]
+
+
+def test_the_cursor_stays_on_the_table() -> None:
+    state = State(tab="jobs")
+    typed(state, "up", "k")
+    assert state.cursor == 0
+    typed(state, *"jjjjjjjjj")
+    assert state.cursor == 4
+    typed(state, "home", "pagedown")
+    assert state.cursor == 4
+    assert typed(State(tab="jobs"), "j", "x", "r", rows=[]) == []
+
+
+@pytest.mark.parametrize(("key", "tab"), [("tab", "jobs"), ("right", "jobs"), ("left", "workflows"), ("4", "dead")])
+def test_tabs(key: str, tab: str) -> None:
+    state = State(cursor=3, chosen=frozenset({"job-1"}))
+    typed(state, key)
+    assert (state.tab, state.cursor, state.chosen) == (tab, 0, frozenset())
+
+
+def test_an_action_is_for_the_row_or_for_all_that_are_chosen() -> None:
+    state = State(tab="jobs")
+    assert typed(state, "j", "r") == [Order("r", "jobs", ("job-1",))]
+    assert typed(state, "x", "x", "r") == [Order("r", "jobs", ("job-1", "job-2"))]
+
+
+def test_what_cannot_be_taken_back_is_asked_about_first() -> None:
+    state = State(tab="jobs")
+    assert typed(state, "d") == []
+    assert state.asking == Order("d", "jobs", ("job-0",))
+    assert question(state.asking) == "delete job-0? y/n"
+    assert typed(state, "n") == []
+    assert state.said == "left alone"
+    assert typed(state, "d", "y") == [Order("d", "jobs", ("job-0",))]
+
+
+def test_a_filter_is_typed() -> None:
+    state = State(tab="workers")
+    typed(state, "/", *"state:failedx", "backspace", "enter")
+    assert (state.tab, state.filter, state.typing) == ("jobs", "state:failed", None)
+    typed(state, "/", "z", "escape")
+    assert state.filter == "state:failed"
+    typed(state, "escape")
+    assert state.filter == ""
+
+
+def test_enter_looks_closer() -> None:
+    state = State(tab="queues")
+    typed(state, "enter", rows=[Row("mail", ("mail",), filter='queue:"mail"')])
+    assert (state.tab, state.filter) == ("jobs", 'queue:"mail"')
+    assert typed(state, "enter") == [Order("open", "jobs", ("job-0",))]
+    state.detail = "job-0"
+    assert typed(state, "d", "escape") == []
+    assert state.detail == ""
+
+
+def test_leaving_help_and_standing_still() -> None:
+    state = State()
+    typed(state, "?")
+    assert state.help
+    assert typed(state, "q") == []
+    assert not state.help
+    typed(state, " ")
+    assert state.still
+    assert typed(state, "q") == [Order("quit")]
+
+
+def drawn(screen: Screen, state: State) -> str:
+    terminal = Terminal(width=120, height=40, color_system=None)
+    with terminal.capture() as captured:
+        terminal.print(draw(screen, state, 40))
+    return captured.get()
+
+
+@pytest.mark.parametrize("tab", TABS)
+def test_every_table_is_drawn_with_its_columns_and_actions(tab: str) -> None:
+    row = Row("one", tuple(f"cell{n}" for n, _ in enumerate(COLUMNS[tab])))
+    text = drawn(Screen(rows=[row]), State(tab=tab))
+    assert all(name in text for name in COLUMNS[tab])
+    assert "cell0" in text
+    assert all(f"{key} {what}" in text for key, what in ACTIONS[tab].items())
+
+
+def test_texts_of_users_are_neither_markup_nor_commands_to_the_terminal() -> None:
+    hostile = "[bold]x[/] \x1b[2J\x07 [link=http://e]y"
+    text = drawn(Screen(rows=[Row("a", (hostile,) * 8)]), State(tab="jobs"))
+    assert "\x1b" not in text
+    assert "\x07" not in text
+    assert "[bold]x[/]" in one_line(hostile)
+    assert "no such state" in drawn(Screen(failure="no such state"), State())
+
+
+def test_sparks() -> None:
+    assert spark([0, 1, 8]) == " ▁█"
+    assert spark([0, 0]) == "  "
+    assert spark([]) == ""
+
+
+def test_a_value_in_a_filter_is_quoted() -> None:
+    assert quoted('a "b" \\') == '"a \\"b\\" \\\\"'

@@ -1,0 +1,166 @@
+"""What ``windlass top`` shows and does, without a terminal: the tabs, the cursor, and what each key means.
+
+Pure: a key makes a new state and at most one order for whoever talks to the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+TABS = ("queues", "jobs", "workers", "dead", "schedules", "workflows")
+
+ACTIONS: dict[str, dict[str, str]] = {
+    "queues": {"p": "pause or resume"},
+    "jobs": {"r": "retry", "c": "cancel", "d": "delete", "P": "promote"},
+    "workers": {},
+    "dead": {"r": "retry all of this fault", "d": "delete all of this fault"},
+    "schedules": {"p": "pause or resume", "R": "run now"},
+    "workflows": {"r": "retry", "c": "cancel"},
+}
+"""What can be done in each tab, by key."""
+
+ASKED_FIRST = frozenset({"d", "c"})
+"""Keys whose action is asked about before it is done: it cannot be taken back."""
+
+UP, DOWN, LEFT, RIGHT, ENTER, ESCAPE, BACK, TAB = "up", "down", "left", "right", "enter", "escape", "backspace", "tab"
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A line of a table. ``filter``: which jobs it leads to."""
+
+    key: str
+    cells: tuple[str, ...]
+    style: str = ""
+    filter: str = ""
+    paused: bool = False
+
+
+class Order(msgspec.Struct, frozen=True):
+    """Something to do: an action of a tab on rows, ``open`` for a job to look at, or ``quit``."""
+
+    action: str
+    tab: str = ""
+    keys: tuple[str, ...] = ()
+
+
+class State(msgspec.Struct, kw_only=True):
+    """Where the user is. ``typing``: what is being typed as a filter, None where nothing is."""
+
+    tab: str = "queues"
+    cursor: int = 0
+    chosen: frozenset[str] = frozenset()
+    filter: str = ""
+    typing: str | None = None
+    asking: Order | None = None
+    detail: str = ""
+    help: bool = False
+    still: bool = False
+    said: str = ""
+
+
+def press(state: State, key: str, rows: Sequence[Row]) -> Order | None:
+    """Change the state as a key says; the order that follows from it, if any."""
+    if state.typing is not None:
+        _type(state, key)
+        return None
+    if state.asking is not None:
+        return _answer(state, key)
+    if state.help or state.detail:
+        return _close(state, key)
+    state.said = ""
+    if key in _MOVES:
+        state.cursor = max(0, min(state.cursor + _MOVES[key], len(rows) - 1))
+        return None
+    if key in ACTIONS[state.tab]:
+        return _act(state, key, rows)
+    return _general(state, key, rows)
+
+
+_MOVES = {UP: -1, "k": -1, DOWN: 1, "j": 1, "pageup": -20, "pagedown": 20, "home": -1_000_000, "end": 1_000_000}
+
+
+def _general(state: State, key: str, rows: Sequence[Row]) -> Order | None:
+    here = rows[state.cursor] if state.cursor < len(rows) else None
+    if key == "q":
+        return Order("quit")
+    if key in (TAB, RIGHT, LEFT) or (key.isdigit() and 1 <= int(key) <= len(TABS)):
+        _switch(state, _next_tab(state.tab, key))
+    elif key == "/":
+        state.tab, state.typing = "jobs", state.filter
+    elif key == "?":
+        state.help = True
+    elif key == " ":
+        state.still = not state.still
+    elif key == "x" and here is not None:
+        state.chosen = state.chosen ^ {here.key}
+        state.cursor = min(state.cursor + 1, len(rows) - 1)
+    elif key == ESCAPE:
+        state.chosen, state.filter = frozenset(), ""
+    elif key == ENTER and here is not None:
+        return _enter(state, here)
+    return None
+
+
+def _next_tab(tab: str, key: str) -> str:
+    if key.isdigit():
+        return TABS[int(key) - 1]
+    return TABS[(TABS.index(tab) + (-1 if key == LEFT else 1)) % len(TABS)]
+
+
+def _switch(state: State, tab: str) -> None:
+    state.tab, state.cursor, state.chosen = tab, 0, frozenset()
+
+
+def _enter(state: State, here: Row) -> Order | None:
+    if here.filter:
+        _switch(state, "jobs")
+        state.filter = here.filter
+        return None
+    return Order("open", state.tab, (here.key,)) if state.tab == "jobs" else None
+
+
+def _act(state: State, key: str, rows: Sequence[Row]) -> Order | None:
+    chosen = [row.key for row in rows if row.key in state.chosen]
+    keys = chosen or [row.key for row in rows[state.cursor : state.cursor + 1]]
+    if not keys:
+        return None
+    order = Order(key, state.tab, tuple(keys))
+    if key in ASKED_FIRST:
+        state.asking = order
+        return None
+    return order
+
+
+def _answer(state: State, key: str) -> Order | None:
+    order, state.asking = state.asking, None
+    if key in ("y", "Y"):
+        return order
+    state.said = "left alone"
+    return None
+
+
+def _close(state: State, key: str) -> Order | None:
+    if key in (ESCAPE, ENTER, "q", "?"):
+        state.help, state.detail = False, ""
+    return None
+
+
+def _type(state: State, key: str) -> None:
+    text = state.typing or ""
+    if key == ENTER:
+        state.filter, state.typing, state.cursor = text.strip(), None, 0
+    elif key == ESCAPE:
+        state.typing = None
+    elif key == BACK:
+        state.typing = text[:-1]
+    elif len(key) == 1:
+        state.typing = text + key
+
+
+def question(order: Order) -> str:
+    """What is asked before an action that cannot be taken back."""
+    what = ACTIONS[order.tab][order.action]
+    which = order.keys[0] if len(order.keys) == 1 else f"{len(order.keys)} of them"
+    return f"{what} {which}? y/n"
