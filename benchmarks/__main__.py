@@ -1,6 +1,7 @@
 """The command line: `python -m benchmarks [--engine redis] [--quick] [--only drain,latency] [--peers huey]`.
 
 `python -m benchmarks profile drain|enqueue` looks into Windlass instead; see `profile.py`.
+`python -m benchmarks dashboard` measures the dashboard over a million jobs; see `dashboard.py`.
 """
 
 import argparse
@@ -10,7 +11,7 @@ import sys
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 
-from benchmarks import engines, profile
+from benchmarks import dashboard, engines, profile
 from benchmarks.engines import Engine
 from benchmarks.harness import backlog, envs, machine, paths, server, space
 from benchmarks.harness.plan import Plan
@@ -124,6 +125,8 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if sys.argv[1:2] == ["profile"]:
         return profile.main(sys.argv[2:])
+    if sys.argv[1:2] == ["dashboard"]:
+        return dashboard.main(sys.argv[2:])
     arguments = _arguments()
     if arguments.render:
         return publish.again(arguments.render, arguments.write_docs)

@@ -15,7 +15,15 @@ from windlass import Windlass, Work, chain, chord, current, every, flow, group
 
 _s = settings.read()
 _durability = "full" if _s.full else "normal"
-app = Windlass("bench", _s.url or f"sqlite:///{_s.directory}/windlass.db?durability={_durability}")
+app = Windlass(
+    "bench",
+    _s.url or f"sqlite:///{_s.directory}/windlass.db?durability={_durability}",
+    charts=_s.flow != "off",
+)
+if _s.flow == "traced":
+    from benchmarks.apps import tracing
+
+    tracing.turn_on(app)
 
 
 _coroutine = work.COROUTINES.get(_s.work, work.noop_await)
@@ -66,6 +74,11 @@ _by_priority = [_task.options(priority=priority) for priority in range(10)]
 async def aenqueue_many(values: Iterable[int]) -> None:
     if _s.flow == "priority":
         await app.enqueue_many([_by_priority[value % 10].s(value) for value in values])
+    elif _s.flow == "traced":
+        # A batch is one send and is sampled as one: small batches, so that about one job in ten is.
+        calls = [_task.s(value) for value in values]
+        for start in range(0, len(calls), 20):
+            await app.enqueue_many(calls[start : start + 20])
     else:
         await app.enqueue_many([_task.s(value) for value in values])
 

@@ -53,6 +53,12 @@ FLOW = (
     Target("flow:schedules", "idle cpu", at_most=1, subject="windlass schedules", baseline=NOBODY),
 )
 
+TELEMETRY = (
+    Target("telemetry", "rate", at_least=0.9, subject="windlass charts", baseline="windlass off"),
+    Target("telemetry", "rate", at_least=0.9, subject="windlass metrics", baseline="windlass off"),
+    Target("telemetry", "rate", at_least=0.8, subject="windlass traced", baseline="windlass off"),
+)
+
 SQLITE = (
     Target("enqueue:full", "rate", at_least=1),
     Target("enqueue:relaxed", "rate", at_least=1),
@@ -67,6 +73,7 @@ SQLITE = (
     Target("growth", "rate", at_least=0.9, subject="windlass @ 100,000", baseline="windlass @ 10,000"),
     Target("growth", "rate", at_least=0.9, subject="windlass @ 1,000,000", baseline="windlass @ 10,000"),
     *FLOW,
+    *TELEMETRY,
 )
 
 
@@ -93,6 +100,7 @@ REDIS = (
     Target("flow:priority", "rate", at_least=1, baseline="bullmq"),
     Target("flow:rate", "rate", at_least=1, baseline="bullmq"),
     *FLOW,
+    *TELEMETRY,
     Target("workflow:huge", "body after", at_most=1000, baseline=NOBODY),
     Target("workflow:huge", "longest call", at_most=20, baseline=NOBODY),
     Target("io", "to ideal", at_most=1.15, baseline=NOBODY),

@@ -7,7 +7,7 @@ the same.
 from functools import partial
 
 from benchmarks.harness.plan import Plan
-from benchmarks.scenarios import drain, enqueue, flow, growth, inprocess, latency, lineup, memory, startup
+from benchmarks.scenarios import drain, enqueue, flow, growth, inprocess, latency, lineup, memory, startup, telemetry
 from benchmarks.scenarios.base import Scenario
 
 
@@ -17,6 +17,7 @@ def build(plan: Plan) -> list[Scenario]:
         *enqueue.scenarios(plan),
         *drain.scenarios(plan),
         *flow.scenarios(plan, partial(lineup.presets, "full", True)),
+        *telemetry.scenarios(plan, partial(lineup.presets, "full", True)),
         *latency.scenarios(plan),
         *startup.scenarios(plan),
         *memory.scenarios(plan),

@@ -3,7 +3,7 @@
 from functools import partial
 
 from benchmarks.harness.plan import Plan
-from benchmarks.scenarios import flow
+from benchmarks.scenarios import flow, telemetry
 from benchmarks.scenarios.base import Scenario
 from benchmarks.scenarios.on_redis import drain, enqueue, footprint, growth, latency, lineup, workflows, workloads
 
@@ -17,6 +17,7 @@ def build(plan: Plan) -> list[Scenario]:
         *workloads.scenarios(plan),
         *workflows.scenarios(plan),
         *flow.scenarios(plan, partial(lineup.presets, "one"), ("bullmq",)),
+        *telemetry.scenarios(plan, partial(lineup.presets, "one")),
         *footprint.scenarios(plan),
         *growth.scenarios(plan),
     ]
