@@ -1,4 +1,4 @@
-"""The step that gets redis-server, on machines made of a few fake commands."""
+"""The step that gets redis-server, chromium and promtool, on machines made of a few fake commands."""
 
 from __future__ import annotations
 
@@ -58,14 +58,21 @@ def machine(tmp_path: Path) -> Machine:
     return machine
 
 
-def appears(machine: Machine) -> str:
-    """The shell command by which a fake apt-get makes redis-server appear, if the service is forbidden to start."""
-    server = machine.bin / "redis-server"
-    return f'test -x {machine.policy} || exit 1; printf "#!/bin/sh\\necho v7" > {server}; chmod +x {server}'
+PROGRAMS = {"redis-server": "redis-server", "chromium": "chromium", "prometheus": "promtool"}
+
+
+def appears(machine: Machine, *packages: str) -> str:
+    """The shell commands by which a fake apt-get makes programs appear, if services are forbidden to start."""
+    lines = [f"test -x {machine.policy} || exit 1", 'for last in "$@"; do :; done', 'case "$last" in']
+    for package in packages or PROGRAMS:
+        path = machine.bin / PROGRAMS[package]
+        lines.append(f"{package}) printf '#!/bin/sh\\n' > {path}; chmod +x {path} ;;")
+    return "\n".join([*lines, "*) exit 100 ;;", "esac"])
 
 
 def test_what_is_there_is_left_alone(machine: Machine) -> None:
-    machine.fake("redis-server", "")
+    for program in PROGRAMS.values():
+        machine.fake(program, "")
     machine.fake("apt-get", "")
     assert machine.run() == ""
     assert not machine.calls.exists()
@@ -74,9 +81,9 @@ def test_what_is_there_is_left_alone(machine: Machine) -> None:
 def test_root_installs_it_without_starting_a_service(machine: Machine) -> None:
     machine.fake("apt-get", appears(machine))
     machine.fake("systemctl", "")
-    assert "Installed v7; no service was started" in machine.run()
-    assert [call.split()[-1] for call in machine.called("apt-get")] == ["redis-server"]
-    assert machine.called("systemctl") == ["disable redis-server"]
+    assert "Installed redis-server chromium prometheus; no service was started" in machine.run()
+    assert [call.split()[-1] for call in machine.called("apt-get")] == list(PROGRAMS)
+    assert machine.called("systemctl") == ["disable redis-server", "disable prometheus"]
     assert not machine.policy.exists(), "the prohibition is lifted again"
 
 
@@ -89,18 +96,28 @@ def test_a_policy_that_was_there_stays(machine: Machine) -> None:
 
 
 def test_old_package_lists_are_renewed_once(machine: Machine) -> None:
-    machine.fake("apt-get", f'if [ "$1" = update ]; then touch_; else test -e {machine.bin}/fresh || exit 100; fi')
+    stale = f'if [ "$1" = update ]; then touch_; exit; fi; test -e {machine.bin}/fresh || exit 100'
+    machine.fake("apt-get", f"{stale}\n{appears(machine)}")
     machine.fake("touch_", f"echo > {machine.bin}/fresh")
     assert "Installed" in machine.run()
-    assert [call.split()[0] for call in machine.called("apt-get")] == ["install", "update", "install"]
+    calls = [call.split()[0] for call in machine.called("apt-get")]
+    assert calls == ["install", "update", "install", "install", "install"]
 
 
 def test_without_success_it_says_what_to_do_and_goes_on(machine: Machine) -> None:
     machine.fake("apt-get", "exit 100")
     said = machine.run()
-    assert "apt-get install redis-server failed" in said
-    assert "are skipped" in said
+    assert "redis-server is missing and was not installed: apt-get install failed" in said
+    assert "are skipped; to have them: apt-get install prometheus" in said
     assert not machine.policy.exists()
+
+
+def test_one_that_cannot_be_had_does_not_keep_the_others_away(machine: Machine) -> None:
+    machine.fake("apt-get", appears(machine, "redis-server", "prometheus"))
+    said = machine.run()
+    assert "chromium is missing" in said
+    assert "promtool" not in said
+    assert (machine.bin / "promtool").exists()
 
 
 def test_without_root_it_asks_sudo_and_never_for_a_password(machine: Machine) -> None:
@@ -109,7 +126,7 @@ def test_without_root_it_asks_sudo_and_never_for_a_password(machine: Machine) ->
     assert "that takes root" in machine.run()
     machine.fake("sudo", 'test "$1" = -n || exit 1; shift; exec "$@"')
     machine.fake("true", "")
-    assert "Installed v7" in machine.run()
+    assert "Installed redis-server" in machine.run()
 
 
 def test_without_apt_it_says_so(machine: Machine) -> None:
