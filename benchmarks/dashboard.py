@@ -50,6 +50,7 @@ PAGES = {
     "metrics": "/metrics",
     "health": "/health",
 }
+QUEUES = "mail,media,billing,reports,default"
 TABS = ("/", "/jobs", "/queues", "/workers", "/dead")
 
 
@@ -175,7 +176,7 @@ def main(words: list[str]) -> int:
             app, port = "benchmarks.apps.dashboard_app:app", str(free_port())
             base = f"http://{HOST}:{port}"
             with (
-                _process(folder, url, "worker", app, "-c", "256"),
+                _process(folder, url, "worker", app, "-c", "256", "-Q", QUEUES),
                 _process(folder, url, "web", app, "--port", port) as web,
             ):
                 wait_until(lambda: _answers(base), "the dashboard", timeout=60)

@@ -11,8 +11,6 @@ from windlass import Keep, Windlass, every, group
 app = Windlass("shop", os.environ["BENCH_URL"], keep=Keep(count=2_000_000), events_kept=10_000)
 QUEUES = ("mail", "media", "billing", "reports", "default")
 FAULTS = 30
-for name in QUEUES:
-    app.queue(name)
 
 
 @app.task(name="mail.send", retries=0)
@@ -31,7 +29,7 @@ async def charge(number: int) -> int:
     raise type(f"Fault{number % FAULTS}", (RuntimeError,), {})(f"card {number} was refused")
 
 
-@app.schedule("nightly", every("day at 03:00"))
+@app.schedule(every("day at 03:00"), name="nightly")
 @app.task(name="reports.build", queue="reports")
 async def build(day: str = "today") -> str:
     return day
