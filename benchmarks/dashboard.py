@@ -50,6 +50,7 @@ PAGES = {
     "metrics": "/metrics",
     "health": "/health",
 }
+AUTH = ("bench", "bench")
 QUEUES = "mail,media,billing,reports,default"
 TABS = ("/", "/jobs", "/queues", "/workers", "/dead")
 
@@ -90,14 +91,13 @@ def _fill(url: str, count: int) -> None:
 
 
 def _drained(base: str) -> bool:
-    queues = httpx2.get(f"{base}/api/queues", timeout=60).json()
+    queues = httpx2.get(f"{base}/api/queues", timeout=60, auth=AUTH).json()
     left = [one["counts"].get("ready", 0) for one in queues if one["name"] != "later"]
     return bool(left) and not any(left)
 
 
-def _time_pages(base: str) -> dict[str, tuple[float, float, int]]:
-    found = {}
-    with httpx2.Client(base_url=base, timeout=60) as client:
+def _time_pages(base: str) -> Iterator[tuple[str, float, float, int]]:
+    with httpx2.Client(base_url=base, timeout=60, auth=AUTH) as client:
         for name, path in PAGES.items():
             times = []
             for _ in range(CALLS + 1):
@@ -107,13 +107,15 @@ def _time_pages(base: str) -> dict[str, tuple[float, float, int]]:
                 answer.raise_for_status()
                 # What is read within a second is shared, which must not be what is measured.
                 time.sleep(1.05)
-            found[name] = (times[0], statistics.median(times[1:]), len(answer.content))
-    return found
+            yield name, times[0], statistics.median(times[1:]), len(answer.content)
 
 
 async def _tab(base: str, path: str) -> None:
     """What a browser does with a page that is open: listens, and reads the page again at each tick."""
-    async with httpx2.AsyncClient(base_url=base, timeout=None) as client, client.stream("GET", "/live") as stream:
+    async with (
+        httpx2.AsyncClient(base_url=base, timeout=None, auth=AUTH) as client,
+        client.stream("GET", "/live") as stream,
+    ):
         async for line in stream.aiter_lines():
             if line.startswith("event: tick"):
                 (await client.get(path)).raise_for_status()
@@ -177,7 +179,7 @@ def main(words: list[str]) -> int:
             base = f"http://{HOST}:{port}"
             with (
                 _process(folder, url, "worker", app, "-c", "256", "-Q", QUEUES),
-                _process(folder, url, "web", app, "--port", port) as web,
+                _process(folder, url, "web", app, "--port", port, "--user", ":".join(AUTH)) as web,
             ):
                 wait_until(lambda: _answers(base), "the dashboard", timeout=60)
                 wait_until(lambda: _drained(base), "the end of the backlog", timeout=600)
@@ -196,7 +198,7 @@ def _report(arguments: argparse.Namespace, base: str, found: Server | None, web:
     print(
         f"\n{arguments.engine}, {arguments.jobs:,} jobs\n\n| page | first | median of {CALLS} | KB |\n|---|---|---|---|"
     )
-    for name, (first, median, size) in _time_pages(base).items():
+    for name, first, median, size in _time_pages(base):
         print(f"| {name} | {first:.0f} ms | {median:.0f} ms | {size / 1024:.0f} |", flush=True)
     closed = asyncio.run(_load(base, found, web, 0))
     opened = asyncio.run(_load(base, found, web, arguments.tabs))

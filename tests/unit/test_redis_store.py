@@ -9,10 +9,10 @@ import pytest
 
 from tests.servers.redis import RedisServer
 from tests.unit.redis_store_kit import RedisBench, redis_bench
-from windlass.core.job import Fence
+from windlass.core.job import Fence, State
 from windlass.core.keep import Keep
 from windlass.core.lifecycle import Outcome
-from windlass.store.base import Action, Want
+from windlass.store.base import Action, Query, Want
 from windlass.store.redis import library
 from windlass.testing.conformance.bench import move
 from windlass.testing.conformance.outcomes import DEAD, DONE, RETRY_LATER, RETRY_NOW
@@ -135,3 +135,15 @@ async def test_a_jump_extends_the_leases_it_is_long_for_and_no_others(bench: Red
     await bench.add("a")
     moved = {id: int(bench.keys("HGET", f"worker:{id}", "until")) - ends[id] for id in ends}
     assert moved == {"short": 10_000, "long": 0}
+
+
+async def test_a_backlog_behind_many_that_came_since_is_met_at_once(redis7: RedisServer) -> None:
+    async with redis_bench(redis7, scan_limit=100) as bench:
+        for start in range(0, 2_400, 800):
+            await bench.add(*(f"old-{n:04}" for n in range(start, start + 800)), queue="old")
+        worker = await bench.worker()
+        for round in range(6):
+            await bench.add(*(f"new-{round}-{n}" for n in range(100)))
+            await worker.finish(*await worker.claim(100))
+        page = await bench.store.find(Query(states=(State.READY,), limit=3))
+        assert ([job.id for job in page.jobs], page.partial) == (["old-2399", "old-2398", "old-2397"], False)

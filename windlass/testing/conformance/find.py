@@ -162,6 +162,26 @@ class FindRules:
                 break
         assert (found, cursor) == (["j17", "j0"], "")
 
+    async def test_a_backlog_is_found_behind_many_that_came_and_went_since(self, make_bench: MakeBench) -> None:
+        """Whatever priority it has, and whether it was delayed or came back to the end of the line."""
+        bench = await make_bench(scan_limit=500)
+        expected = [f"j{n:04}" for n in range(2_400)]
+        jobs = [
+            new_job(id, queue="old", priority=n % 3 * 4, delay=1_000 if n % 700 == 0 else 0)
+            for n, id in enumerate(expected)
+        ]
+        for start in range(0, len(jobs), 800):
+            await bench.store.insert(jobs[start : start + 800])
+        worker = await bench.worker()
+        for round in range(3):
+            await bench.add(*(f"new-{round}-{n}" for n in range(100)))
+            await worker.finish(*await worker.claim(100))
+        bench.clock.advance(2_000)
+        await bench.store.sweep()
+        await bench.change(Action.REPRIORITISE, "j0100", priority=9)
+        found = await bench.everything(states=(State.READY,), limit=500)
+        assert [job.id for job in found] == expected[::-1]
+
     async def test_a_full_page_is_not_partial(self, make_bench: MakeBench) -> None:
         bench = await make_bench(scan_limit=10)
         await bench.add(*[f"j{n}" for n in range(40)])

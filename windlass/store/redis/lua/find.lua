@@ -1,16 +1,15 @@
 -- Listings: the jobs that fit a query, in the order of acceptance, from where the last call stopped. A call looks at a bounded number of
 -- candidates, in slices: those of an index, where one has all that can fit, or of the list of all accepted jobs.
 
-local FIRST_SLICE, SLICE, LARGE = 60, 250, 500000
--- So many candidates of which no index knows the numbers are sorted.
-local SORTABLE = 2000
--- What a name costs whose job is gone, or has no head where only one with a head can fit: no record is read for it.
-local PASSED_OVER = 0.05
+-- The candidates of the first slice and of the largest one, and the bytes of records that make the next one smaller. SORTABLE: so many
+-- candidates of which no index knows the numbers are sorted. PASSED_OVER: what a name costs whose job is gone, or has no head where only
+-- one with a head can fit: no record is read for it. One name for all, as Lua has few.
+local BOUNDS = { FIRST_SLICE = 60, SLICE = 250, LARGE = 500000, SORTABLE = 2000, PASSED_OVER = 0.05 }
 
 -- A search. `after`: the number behind which it goes on, 0 at its beginning. `last`: the number of the last job that was seen.
 local function new_search(t, q, after, limit, most)
     return {
-        t = t, q = q, newest = q[8], after = after, limit = limit, most = most, weight = 0, found = 0, list = {}, last = 0, slice = FIRST_SLICE,
+        t = t, q = q, newest = q[8], after = after, limit = limit, most = most, weight = 0, found = 0, list = {}, last = 0, slice = BOUNDS.FIRST_SLICE,
         -- A job without a head is ready, or runs for the first time.
         bare = q[4] == '' and (not q[2] or q[2][READY + 1] or q[2][RUNNING + 1]),
     }
@@ -74,8 +73,8 @@ local function records_of(f, ids)
     for k, raw in ipairs(call_many('HMGET', t.k.jobs, bare)) do
         if raw then bodies[places[k]], bytes = raw, bytes + #raw end
     end
-    f.weight = f.weight + #ids - passed * (1 - PASSED_OVER)
-    f.slice = bytes > LARGE and max(10, floor(f.slice / 4)) or min(2 * f.slice, f.bare and SLICE or CHUNK)
+    f.weight = f.weight + #ids - passed * (1 - BOUNDS.PASSED_OVER)
+    f.slice = bytes > BOUNDS.LARGE and max(10, floor(f.slice / 4)) or min(2 * f.slice, f.bare and BOUNDS.SLICE or CHUNK)
     return heads, bodies
 end
 
@@ -206,10 +205,10 @@ end
 
 -- ---- from indexes
 
-local present, working, from_indexes
+local search
 do
     -- How many jobs there are in each state of those that are wanted; nil where anything is, or where nobody knows.
-    function present(t, q)
+    local function present(t, q)
         if not q[2] and q[1] == '' then return nil end
         local counts, sums = nil, {}
         if q[1] ~= '' then
@@ -241,12 +240,35 @@ do
         return queues
     end
 
+    -- A number that no ready job is above; nil where a glance does not tell. Ranks of one band are given in the order of time: what stands
+    -- before a job that is ready since it came in, came in before it. So the ends of the bands are enough.
+    local function newest_ready(t, q)
+        local queues, newest = ready_queues(t, q), 0
+        if #queues > 20 or call('EXISTS', t.k.asides) == 1 then return nil end
+        for _, queue in ipairs(queues) do
+            if call('EXISTS', t.p .. 'solo:' .. queue) == 1 or #lanes.keys(t, queue, 1) > 0 then return nil end
+            for band = 0, 9 do
+                local from, to = format('%d', band * BAND), '(' .. format('%d', (band + 1) * BAND)
+                local ids = call('ZREVRANGEBYSCORE', t.p .. 'ready:' .. queue, to, from, 'LIMIT', 0, 20)
+                local sure = #ids < 20
+                load_all(t, ids)
+                for _, id in ipairs(ids) do
+                    local h = row(t, id)
+                    if not h then return nil end
+                    newest, sure = max(newest, h[N]), sure or call('HEXISTS', t.k.heads, id) == 0
+                end
+                if not sure then return nil end
+            end
+        end
+        return newest
+    end
+
     -- The ids of all jobs in those of the working states that are wanted, or nil where they are too many to be sorted.
-    function working(t, q, states)
+    local function working(t, q, states)
         local ids, total, workers = {}, states[READY] or 0, states[RUNNING] and call('ZRANGE', t.k.workers, 0, -1) or {}
         if states[SCHEDULED] then total = total + call('ZCARD', t.k.due) end
         for _, worker in ipairs(workers) do total = total + call('HLEN', t.p .. 'held:' .. worker) end
-        if total > SORTABLE then return nil end
+        if total > BOUNDS.SORTABLE then return nil end
         local function all_of(command, key, ...)
             for _, id in ipairs(call(command, t.p .. key, ...)) do ids[#ids + 1] = id end
         end
@@ -256,7 +278,7 @@ do
         for _, queue in ipairs(ready_queues(t, q)) do
             all_of('ZRANGE', 'ready:' .. queue, 0, -1)
             all_of('ZRANGE', 'solo:' .. queue, 0, -1)
-            for _, key in ipairs(lanes.keys(t, queue, SORTABLE)) do all_of('ZRANGE', key, 0, -1) end
+            for _, key in ipairs(lanes.keys(t, queue, BOUNDS.SORTABLE)) do all_of('ZRANGE', key, 0, -1) end
         end
         for _, group in ipairs(call('HKEYS', t.k.asides)) do
             if q[1] == '' or string.match(group, '^(.-)\n') == q[1] then all_of('ZRANGE', 'aside:' .. group, 0, -1) end
@@ -306,7 +328,7 @@ do
         if not f.over and (edge or at <= #list) then f.more = true end
     end
 
-    function from_indexes(f, states, ids)
+    local function from_indexes(f, states, ids)
         local t, list, edge, seen, bare = f.t, {}, nil, {}, {}
         for i, packed in ipairs(call_many('HMGET', t.k.heads, ids)) do
             local n
@@ -325,19 +347,22 @@ do
         end
         look_at(f, list, edge)
     end
-end
 
-local function search(f)
-    local t, q = f.t, f.q
-    if q[5] ~= '' then return from_indexes(f, {}, call('HKEYS', t.p .. 'held:' .. q[5])) end
-    local states = present(t, q)
-    if not states then return from_log(f) end
-    local plain, total = f.after == 0 and q[3] == '' and q[4] == '' and q[6] == 0 and q[7] == 0, 0
-    for _, number in pairs(states) do total = total + number end
-    if total == 0 then return end
-    if plain then f.total = total end
-    local ids = not states[WAITING] and not states[SUCCEEDED] and working(t, q, states)
-    if ids then from_indexes(f, states, ids) else from_log(f) end
+    function search(f)
+        local t, q = f.t, f.q
+        if q[5] ~= '' then return from_indexes(f, {}, call('HKEYS', t.p .. 'held:' .. q[5])) end
+        local states = present(t, q)
+        if not states then return from_log(f) end
+        local plain, total = f.after == 0 and q[3] == '' and q[4] == '' and q[6] == 0 and q[7] == 0, 0
+        for _, number in pairs(states) do total = total + number end
+        if total == 0 then return end
+        if plain then f.total = total end
+        local ids = not states[WAITING] and not states[SUCCEEDED] and working(t, q, states)
+        if ids then return from_indexes(f, states, ids) end
+        local newest = f.newest and q[7] == 0 and next(states) == READY and not next(states, READY) and newest_ready(t, q)
+        if newest and (f.after == 0 or f.after > newest + 1) then f.after = newest + 1 end
+        from_log(f)
+    end
 end
 
 -- find(settings, now, query, after, limit, most)
