@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 from rich.console import Console as Terminal
 
+from windlass.cli.operator import quoted
+from windlass.cli.output import one_line
 from windlass.cli.top.keys import split_keys
 from windlass.cli.top.model import ACTIONS, TABS, Order, Row, State, press, question
-from windlass.cli.top.rows import COLUMNS, quoted
-from windlass.cli.top.view import Screen, draw, one_line, spark
+from windlass.cli.top.rows import COLUMNS
+from windlass.cli.top.view import Screen, draw, spark
 
 ROWS = [Row(f"job-{n}", (f"job-{n}", "failed", "t", "q", "", "", "1", "boom"), "red") for n in range(5)]
 

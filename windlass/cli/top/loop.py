@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
 
 from rich.console import Console as Terminal
 from rich.live import Live
 
 from windlass.app import Windlass
 from windlass.cli import output
+from windlass.cli.operator import change_all, operator
 from windlass.cli.top.detail import describe
 from windlass.cli.top.keys import reading_keys
 from windlass.cli.top.model import Order, State, press
@@ -17,19 +17,13 @@ from windlass.cli.top.rows import fault_filter, read_rows
 from windlass.cli.top.view import Screen, draw
 from windlass.console.console import Console
 from windlass.console.values import Changed
-from windlass.core.access import RIGHTS, make_access
 from windlass.errors import WindlassError
 
 _JOB_ACTIONS = {"r": "retry", "c": "cancel", "d": "delete", "P": "promote"}
 
 
-def operator(app: Windlass) -> Console:
-    """The console of whoever sits at this terminal: who can reach the store may do everything."""
-    return Console(app, make_access(getpass.getuser(), RIGHTS), via="top")
-
-
 async def look_once(app: Windlass) -> None:
-    console, state = operator(app), State()
+    console, state = operator(app, "top"), State()
     screen = Screen(overview=await console.overview(), rows=await read_rows(console, state.tab, ""))
     terminal = output.console()
     terminal.print(draw(screen, state, terminal.height))
@@ -38,7 +32,7 @@ async def look_once(app: Windlass) -> None:
 async def watch(app: Windlass, every: float) -> None:
     """Until the user leaves."""
     terminal = Terminal()
-    top = Top(operator(app), terminal)
+    top = Top(operator(app, "top"), terminal)
     with Live(console=terminal, screen=True, auto_refresh=False) as live, reading_keys(top.keys.put_nowait):
         await top.read()
         while not top.over:
@@ -105,7 +99,8 @@ async def obey(console: Console, order: Order, screen: Screen) -> str:
 
 async def _one(console: Console, order: Order, key: str, screen: Screen) -> str:
     if order.tab == "dead":
-        return await _fault(console, "retry" if order.action == "r" else "delete", key)
+        action = "retry" if order.action == "r" else "delete"
+        return f"{action}: {await change_all(console, action, fault_filter(key)):,} dead letters"
     if order.tab == "workflows":
         await (console.retry_workflow(key) if order.action == "r" else console.cancel_workflow(key))
         return f"{'retried' if order.action == 'r' else 'cancelled'} workflow {key}"
@@ -116,15 +111,6 @@ async def _one(console: Console, order: Order, key: str, screen: Screen) -> str:
     kind = order.tab.removesuffix("s")
     await getattr(console, f"{'resume' if paused else 'pause'}_{kind}")(key)
     return f"{'resumed' if paused else 'paused'} {kind} {key}"
-
-
-async def _fault(console: Console, action: str, fingerprint: str) -> str:
-    done, cursor = 0, ""
-    while True:
-        step = await console.bulk(action, fault_filter(fingerprint), cursor)
-        done, cursor = done + len(step.changed), step.cursor
-        if not cursor:
-            return f"{action}: {done} dead letters"
 
 
 def told(reply: Changed, action: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from windlass.cli import output
+from windlass.cli.operator import quoted
 from windlass.cli.top.model import Row
 from windlass.console.console import Console
 from windlass.console.values import FaultRow, JobRow, QueueRow, ScheduleRow, WorkerRow, WorkflowRow
@@ -102,8 +103,3 @@ def _schedule(row: ScheduleRow, now: int) -> Row:
 def _workflow(row: WorkflowRow, now: int) -> Row:
     cells = (row.id, row.name, row.state, f"{row.done} of {row.total}", _ago(row.created_at, now), row.reason)
     return Row(row.id, cells, output.COLOURS.get(row.state, ""), f"workflow:{quoted(row.id)}")
-
-
-def quoted(value: str) -> str:
-    """A value as the filter language takes it."""
-    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'

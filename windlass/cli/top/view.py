@@ -103,17 +103,12 @@ def _table(rows: list[Row], state: State, height: int) -> RenderableType:
     for place, row in enumerate(rows[first : first + height], first):
         mark = "x" if row.key in state.chosen else ""
         style = f"{row.style} reverse".strip() if place == state.cursor else row.style
-        grid.add_row(Text(mark), *(Text(one_line(cell)) for cell in row.cells), style=style)
+        grid.add_row(Text(mark), *(Text(output.one_line(cell)) for cell in row.cells), style=style)
     return grid
 
 
-def one_line(text: str) -> str:
-    """Without what moves the cursor or rings: texts of users go to a terminal."""
-    return "".join(char if char.isprintable() else " " for char in text[:500])
-
-
 def _cut(text: str, lines: int) -> Text:
-    kept = [one_line(line) for line in text.splitlines()[: max(1, lines)]]
+    kept = [output.one_line(line) for line in text.splitlines()[: max(1, lines)]]
     return Text("\n".join(kept))
 
 
@@ -123,9 +118,9 @@ def _foot(screen: Screen, state: State) -> Text:
     if state.asking is not None:
         return Text(f"\n{question(state.asking)}", "bold red")
     if screen.failure:
-        return Text(f"\n{one_line(screen.failure)}", "red")
+        return Text(f"\n{output.one_line(screen.failure)}", "red")
     if state.said:
-        return Text(f"\n{one_line(state.said)}", "green")
+        return Text(f"\n{output.one_line(state.said)}", "green")
     keys = "  ".join(f"{key} {what}" for key, what in ACTIONS[state.tab].items())
     still = "STILL  " if state.still else ""
     return Text(f"\n{still}{keys}   enter look  x choose  / filter  space still  ? keys  q quit", "bright_black")
