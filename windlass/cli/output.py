@@ -119,9 +119,9 @@ def section(title: str, text: str) -> None:
         click.echo(f"  {line}")
 
 
-def one_line(text: str) -> str:
+def one_line(text: str, most: int = 500) -> str:
     """Without what moves the cursor or rings: texts of users go to a terminal."""
-    return "".join(char if char.isprintable() else " " for char in text[:500])
+    return "".join(char if char.isprintable() else " " for char in text[:most])
 
 
 def compact(value: Any, most: int = 0) -> str:
