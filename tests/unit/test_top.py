@@ -154,7 +154,9 @@ def test_every_screen_fills_its_terminal_and_no_more(state: State, size: tuple[i
     assert all(len(line) <= size[0] for line in lines)
     if size != (20, 8):
         assert lines[-1].rstrip().endswith(("q quit", "any key goes back", "? keys"))
-        assert lines[-1] in drawn(Screen(rows=rows[:1], detail="x"), state, *size).splitlines()[-1]
+        for other in (rows[:1], [], None):
+            again = drawn(Screen(rows=other, detail="x"), state, *size).splitlines()
+            assert (len(again), again[-1]) == (size[1], lines[-1])
 
 
 def test_hints_fit_and_say_how_to_leave() -> None:

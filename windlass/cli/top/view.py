@@ -59,7 +59,7 @@ def draw(screen: Screen, state: State, width: int, height: int) -> RenderableTyp
         body = _table(screen.rows, state, width, room)
     else:
         text = "  reading …" if screen.rows is None else "  nothing here"
-        body = Text("\n" + text + "\n" * (room - 1), "bright_black")
+        body = Text("\n" + text + "\n" * (room - 2), "bright_black")
     head = (_head(screen.overview, width), _warnings(screen.overview), _tabs(screen, state))
     return Group(*head, body, _foot(screen, state, width))
 
