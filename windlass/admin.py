@@ -256,15 +256,6 @@ async def change_jobs(app: Windlass, change: Change, ids: Sequence[str]) -> Chan
     return whole
 
 
-async def change_workflows(app: Windlass, change: Change, ids: Sequence[str]) -> ChangeReply:
-    """The same for workflows: ids of single jobs are no workflows here."""
-    client = await app.client()
-    known = [id for id in ids if await client.store.graph(id)]
-    reply = await change_jobs(app, change, known)
-    skipped = {id: "running" if why == State.WAITING else why for id, why in reply.skipped.items()}
-    return ChangeReply(reply.changed, {id: "no such workflow" for id in ids if id not in known} | skipped)
-
-
 async def retry_jobs(app: Windlass, ids: Sequence[str]) -> ChangeReply:
     """Run ended jobs again; those that wait for their time start now."""
     reply = await change_jobs(app, Change(action=Action.RETRY), ids)

@@ -17,6 +17,7 @@ import msgspec
 from windlass.call import Draft
 from windlass.core.duration import Duration, to_ms
 from windlass.core.hints import did_you_mean
+from windlass.core.keep import DEFAULT_KEEP
 from windlass.core.notice import CAUSED, KINDS, DeadLetter, Kind, Notice, Rule, letter_id, matches
 from windlass.core.options import RunSettings, RunsIn
 from windlass.core.parsers import whole
@@ -34,7 +35,11 @@ Target = Callable[[Notice], Awaitable[None] | None] | Webhook | Email
 QUEUE = "notices"
 TASK = "windlass.notice"
 RETRIES = 10
-_EVERY_OF_ITS_KIND = {"queue": QUEUE, "retries": RETRIES, "backoff": Exponential(base=1, cap="10m")}
+_EVERY_OF_ITS_KIND = {
+    "queue": QUEUE, "retries": RETRIES, "backoff": Exponential(base=1, cap="10m"),
+    # Whatever the app keeps of its own jobs: by what is on record it is known what has been told.
+    "keep": DEFAULT_KEEP,
+}  # fmt: skip
 
 
 class HandlerOptions(RunSettings, total=False):

@@ -257,7 +257,7 @@ def test_a_process_that_dies_loses_nothing_unless_it_is_to_run_at_most_once(proj
     stop(worker)
 
 
-def test_no_beat_is_needed_and_flower_is_not_there_yet(project: Project) -> None:
+def test_no_beat_is_needed_and_no_flower(project: Project) -> None:
     (project.folder / "beats.py").write_text(
         "from windlass.celery import Celery\nfrom windlass.celery.schedules import crontab\n"
         "app = Celery('beats', broker='sqlite:///jobs.db')\n"
@@ -268,7 +268,7 @@ def test_no_beat_is_needed_and_flower_is_not_there_yet(project: Project) -> None
     text = project.celery("-A", "beats", "beat", "-l", "info")
     assert "nightly: t <crontab: 0 3 * * *" in text
     assert "No beat process is needed" in text
-    assert "no dashboard yet" in project.celery("-A", "beats", "flower", "--port=5555", code=1)
+    assert "`windlass web -A MODULE` serves" in project.celery("-A", "beats", "flower", "--port=5555", code=1)
     worker = project.start("-A", "beats", "worker", "-c", "2", "-B")
     ran = project.folder / "ran.txt"
     soon(lambda: ran.exists() and len(ran.read_text()) >= 2)

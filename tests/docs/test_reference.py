@@ -89,7 +89,10 @@ def test_every_app_option_is_there_with_its_default() -> None:
     assert table.keys() == own
     for name, cells in table.items():
         written, default = cells[0].strip("`"), getattr(Settings(), name)
-        assert (int(written) if written.isdigit() else to_ms(written)) == default, name
+        if isinstance(default, bool):
+            assert written == str(default), name
+        else:
+            assert (int(written) if written.isdigit() else to_ms(written)) == default, name
     assert 'Keep(count=100_000, age="1h", failed=Keep(count=100_000, age="30d"))' in read(OPTIONS_PAGE)
     assert Keep(count=100_000, age="1h", failed=Keep(count=100_000, age="30d")) == DEFAULT_KEEP
 
@@ -130,6 +133,8 @@ def test_every_redis_key_is_there() -> None:
     """Whatever the functions put behind the prefix, and nothing that they do not."""
     code = "".join(path.read_text() for path in (files("windlass.store.redis") / "lua").iterdir())
     used = set(re.findall(r"(?:t\.p \.\. '|t\.k\.)([a-z]+)", code)) | {"meta"}
+    assert "t.k[STATES[state]]" in code
+    used |= {str(state) for state in State if state.terminal and state is not State.SUCCEEDED}
     named = {name for row in rows(section(REDIS_PAGE, "Keys")) for name in re.findall("^[a-z]+", row)}
     assert used - named == {"to"}, "channels are no keys"
     assert named - used == set()

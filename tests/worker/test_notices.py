@@ -10,21 +10,28 @@ import json
 import random
 import ssl
 from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
 from email import message_from_bytes
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult
 
 from tests.servers.process import free_port
 from tests.servers.redis import fresh_prefix
-from tests.worker.helpers import SHORT, Fleet, Ledger, eventually
-from windlass import Email, Notice, Windlass
+from tests.worker.helpers import SHORT, Fleet, Ledger, WorkerProcess, eventually
+from windlass import DeadLetter, Email, Notice, Webhook, Windlass, every
 from windlass.core import health
+from windlass.core.notice import Book
+from windlass.core.options import parse_options
+from windlass.core.schedule import GONE
 from windlass.errors import WindlassError
+from windlass.handle import JobInfo
 from windlass.store.base import Query
+from windlass.worker import notifier
 
 
 @pytest.fixture(params=["sqlite", "redis"])
@@ -74,23 +81,40 @@ async def test_every_way_to_die_is_told(caller: Windlass, workers: Fleet, ledger
     )
 
 
-async def test_workers_killed_in_the_middle_lose_nothing_and_tell_nothing_twice(
+async def leader(app: Windlass, workers: Fleet) -> WorkerProcess | None:
+    """The live worker that sees to notices, as far as there is one."""
+    (cell,) = await (await app.client()).store.cells([notifier.LEASE])
+    pid = int(cell.value.split()[0].rpartition(b":")[2]) if cell.version and cell.value else 0
+    return next((worker for worker in workers if worker.pid == pid and worker.alive), None)
+
+
+async def is_all_told(app: Windlass) -> bool:
+    """Whether the book is past the last death there was, and nothing is left to send."""
+    store = (await app.client()).store
+    (cell,) = await store.cells([notifier.BOOK])
+    book = msgspec.json.decode(cell.value or b"{}", type=Book)
+    deaths = await store.events(0, 10_000, ("failed",))
+    return not book.outbox and book.cursor >= max((entry.seq for entry in deaths), default=0)
+
+
+async def test_leaders_killed_in_the_middle_lose_nothing_and_tell_nothing_twice(
     caller: Windlass, workers: Fleet, ledger: Ledger
 ) -> None:
     for _ in range(2):
         workers.start(concurrency=4)
-    await eventually(lambda: caller.workers())
     chance = random.Random(7)
     ids: list[str] = []
-    for round in range(4):
+    for _ in range(4):
+        leads = await eventually(lambda: leader(caller, workers), 40)
         for n in range(25):
             ids.append(await call(caller, "fails", args={"n": n}))
-        await asyncio.sleep(chance.uniform(0.3, 1.5))
-        list(workers)[-2 if round % 2 else -1].kill()
+        await eventually(lambda: len(ledger.lines()) >= len(ids))
+        await asyncio.sleep(chance.uniform(0, 1.0))  # to meet it anywhere in what it does
+        leads.kill()
         workers.start(concurrency=4)
     await eventually(lambda: set(ids) <= ledger.jobs("letter Reject").keys(), 60)
     await eventually(lambda: set(ids) <= ledger.jobs("notice dead").keys(), 60)
-    await asyncio.sleep(1.5)  # for what would be told twice
+    await eventually(lambda: is_all_told(caller), 40)
     store = (await caller.client()).store
     for task, jobs in (("told", len(ids)), ("windlass.notice", len(ids))):
         found = (await store.find(Query(task=task, limit=1000))).jobs
@@ -114,8 +138,104 @@ async def test_a_queue_that_nobody_serves_stands_still_and_is_told_once(
     await call(caller, "fails", args={"n": 1})
     (line,) = await eventually(lambda: ledger.lines("notice stuck"), 30)
     assert line.job == "work"
-    await asyncio.sleep(6.0)  # another look or two
-    assert len(ledger.lines()) == 1
+    await caller.queue("working").add("fails", {"n": 2})
+    await eventually(lambda: ledger.jobs("notice stuck")["working"], 30)
+    assert ledger.jobs("notice stuck") == {"work": 1, "working": 1}, "a later look told of the other only"
+
+
+@pytest.fixture(params=["sqlite", "redis"])
+async def own(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Windlass]:
+    """An app whose workers are in this process."""
+    url = f"sqlite:///{tmp_path}/own.db?durability=normal"
+    app = Windlass(fresh_prefix(), request.getfixturevalue("redis7").url if request.param == "redis" else url, **SHORT)
+    yield app
+    await app.close()
+
+
+async def test_a_schedule_whose_job_fails_is_told_as_such(own: Windlass) -> None:
+    got: list[Notice] = []
+    own.notify(got.append, on=["schedule"], every=0)
+
+    @own.schedule(every("1s"), name="each second", limit=1)
+    @own.task(retries=0)
+    async def report() -> None:
+        raise OSError("disk full")
+
+    @own.task(retries=0)
+    async def other() -> None:
+        raise OSError("of no schedule")
+
+    async with own.worker():
+        await other.enqueue()
+        await eventually(lambda: got)
+    assert {(notice.kind, notice.schedule, notice.error) for notice in got} == {("schedule", "each second", "OSError")}
+    assert f"{own.name}: schedule each second: " in got[0].title
+
+
+async def test_slots_that_came_with_nobody_there_are_told(own: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("windlass.core.notice.LATE", 500)
+    got: list[Notice] = []
+    own.notify(got.append, on=["schedule"], every=0)
+
+    @own.task
+    async def report() -> None: ...
+
+    async with own.worker():
+        pass  # the first worker ever: what is before it is no news
+    info = await own.schedules.put("often", every("1s"), report)
+    await eventually(lambda: (datetime.now(UTC) - info.next_at).total_seconds() > 1.5)
+    async with own.worker():
+        await eventually(lambda: got)
+    assert (got[0].kind, got[0].schedule) == ("schedule", "often")
+    assert "was missed" in got[0].title
+
+
+async def test_a_schedule_that_no_worker_declares_any_more_is_told(
+    own: Windlass, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("windlass.worker.notifier.LOOK", 0.2)
+    got: list[Notice] = []
+    own.notify(got.append, on=["schedule"], every=0)
+
+    @own.task
+    async def report() -> None: ...
+
+    async with own.worker():
+        info = await own.schedules.put("old", every("1h"), report)
+        await own.schedules.pause(info.name, GONE)
+        await eventually(lambda: got)
+    assert (got[0].kind, got[0].schedule) == ("schedule", "old")
+
+
+async def test_a_webhook_that_never_answers_well_is_a_dead_letter_of_which_nothing_is_told(own: Windlass) -> None:
+    letters: list[str] = []
+    async with Hook(refuses=1_000_000) as hook:
+        own.notify(Webhook(hook.url), on=["dead"], every=0)
+
+        @own.on_dead()
+        async def told(letter: DeadLetter) -> None:
+            letters.append(letter.task)
+
+        @own.task(name="breaks", retries=0)
+        async def breaks() -> None:
+            raise OSError("broken")
+
+        own.tasks["windlass.notice"].layer.update(retry_at_once())
+        async with own.worker():
+            await breaks.enqueue()
+            (dead,) = await eventually(lambda: dead_letters(own, "windlass.notice"), 40)
+            await eventually(lambda: is_all_told(own), 40)
+    assert dead.attempts == len(hook.requests) == 11
+    assert letters == ["breaks"]
+    assert len((await own.jobs(task="windlass.notice")).jobs) == 1
+
+
+def retry_at_once() -> dict[str, Any]:
+    return parse_options({"backoff": 0, "retries": 10}, ("backoff", "retries"), "here")
+
+
+async def dead_letters(app: Windlass, task: str) -> list[JobInfo]:
+    return (await app.dead.list(task=task)).jobs
 
 
 async def test_a_queue_whose_workers_do_nothing_is_stuck(app: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,9 +262,10 @@ async def test_a_queue_whose_workers_do_nothing_is_stuck(app: Windlass, monkeypa
 
 
 class Hook:
-    """A small HTTP server that refuses the first two requests."""
+    """A small HTTP server that refuses the first requests."""
 
-    def __init__(self) -> None:
+    def __init__(self, refuses: int = 2) -> None:
+        self._refuses = refuses
         self.requests: list[tuple[dict[str, str], bytes]] = []
 
     async def __aenter__(self) -> Hook:
@@ -160,7 +281,7 @@ class Hook:
         head = (await reader.readuntil(b"\r\n\r\n")).decode().splitlines()
         headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:] if line)}
         self.requests.append((headers, await reader.readexactly(int(headers["content-length"]))))
-        status = "503 Busy" if len(self.requests) <= 2 else "204 No Content"
+        status = "503 Busy" if len(self.requests) <= self._refuses else "204 No Content"
         writer.write(f"HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".encode())
         await writer.drain()
         writer.close()

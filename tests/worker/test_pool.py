@@ -326,6 +326,29 @@ async def test_a_job_killed_at_its_end_does_not_take_the_next_one_along(make) ->
         assert await after == n
 
 
+@pytest.mark.parametrize("abandons", [False, True], ids=["killed", "abandoned"])
+async def test_what_comes_for_a_job_that_is_over_does_not_meet_the_next_one_in_its_child(make, abandons: bool) -> None:
+    """Between a reply and the caller who hears of it, the child is the next job's already."""
+    pool = await make(1)
+    child = await pool.call("pid")
+    heard: list[bool] = []
+
+    def too_late() -> None:
+        assert "first" in pool._runs, "its caller has not heard of the reply"
+        assert pool.busy == {"next"}
+        if abandons:
+            first.cancel()
+        else:
+            heard.extend((pool.kill("first", "late"), pool.cancel("first"), pool.soft_timeout("first")))
+
+    first = pool.begin("echo", 1, id="first")
+    following = asyncio.ensure_future(pool.run(RunRequest(id="next", task="pid", payload=b"[]"), too_late))
+    result, reply = await asyncio.gather(first, following, return_exceptions=True)
+    assert isinstance(result, asyncio.CancelledError) if abandons else result == 1
+    assert reply.outcome == Succeeded(str(child).encode())
+    assert not any(heard)
+
+
 async def test_a_job_that_waits_can_be_killed_and_cancelled(make) -> None:
     pool = await make(1)
     first = pool.begin("wait")

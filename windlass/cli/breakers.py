@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
 import click
 
-from windlass.breakers import Breaker, BreakerInfo, every_breaker
+from windlass.breakers import BreakerInfo, every_breaker
 from windlass.cli import output, values
 from windlass.cli.groups import ListGroup
+from windlass.cli.operator import operator
 from windlass.cli.target import Target, run, takes_app
+from windlass.console import Console
 from windlass.core.breaker import Mode
 
 _COLOURS = {Mode.CLOSED: "green", Mode.OPEN: "red", Mode.HALF_OPEN: "yellow"}
@@ -55,31 +57,30 @@ def in_words(info: BreakerInfo) -> str:
 @click.option("--for", "time", callback=values.duration, metavar="TIME", help="Try it again then [until told].")
 def open_breaker(target: Target, as_json: bool, words: list[str], time: float | None) -> None:
     """Open a breaker: what it guards is not called."""
-    _act(target, words, lambda breaker: breaker.open(time), as_json)
+    _act(target, words, lambda console, name: console.open_breaker(name, time), as_json)
 
 
 @breakers.command("close")
 @takes_app("NAME")
 def close_breaker(target: Target, as_json: bool, words: list[str]) -> None:
     """Close a breaker, and keep it closed whatever fails."""
-    _act(target, words, lambda breaker: breaker.close(), as_json)
+    _act(target, words, Console.close_breaker, as_json)
 
 
 @breakers.command("auto")
 @takes_app("NAME")
 def free_breaker(target: Target, as_json: bool, words: list[str]) -> None:
     """Let a breaker follow the errors again. It begins closed."""
-    _act(target, words, lambda breaker: breaker.auto(), as_json)
+    _act(target, words, Console.auto_breaker, as_json)
 
 
 def _act(
-    target: Target, words: list[str], act: Callable[[Breaker], Coroutine[Any, Any, BreakerInfo]], as_json: bool
+    target: Target, words: list[str], act: Callable[[Console, str], Awaitable[BreakerInfo]], as_json: bool
 ) -> None:
     if len(words) != 1:
         raise click.UsageError("give the name of one breaker")
     app = target.load(tasks=True)
-    breaker = app.breaker(words[0])
-    info = run(app, lambda: act(breaker))
+    info = run(app, lambda: act(operator(app), words[0]))
     if as_json:
         output.print_json(info)
     else:

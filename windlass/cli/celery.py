@@ -348,7 +348,7 @@ class Job(NamedTuple):
         return be_child(work)
 
 
-# -- what is not needed, and what does not exist yet
+# -- what is not needed
 
 
 @celery.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
@@ -367,5 +367,7 @@ def beat(given: Given) -> None:
 
 @celery.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
 def flower() -> None:
-    """There is no dashboard yet."""
-    raise NotDone("there is no dashboard yet; see `windlass jobs`, `windlass workers` and `windlass tail`")
+    """Not needed: `windlass web` serves the dashboard."""
+    raise NotDone(
+        "Flower is not needed: `windlass web -A MODULE` serves the dashboard, `windlass top` one in the terminal"
+    )

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 
 import click
 
-from windlass.admin import change_jobs, retry_jobs
 from windlass.cli import output, values
+from windlass.cli.operator import operator
 from windlass.cli.target import Target, need_words, run, takes_app
-from windlass.core.duration import instant_ms
-from windlass.store.base import Action, Change, ChangeReply
+from windlass.console import Console
+from windlass.console.values import Changed
+from windlass.store.base import MAX_BATCH
+
+Act = Callable[[Console, list[str]], Awaitable[Changed]]
 
 
 @click.command()
@@ -21,22 +25,21 @@ def cancel(target: Target, as_json: bool, words: list[str], reason: str) -> None
 
     One that waits ends at once. One that runs is asked to stop, and stopped by force after its grace time.
     """
-    act(target, words, Change(action=Action.CANCEL, reason=reason), "cancelled", as_json)
+    act(target, words, lambda console, ids: console.cancel(ids, reason), "cancelled", as_json)
 
 
 @click.command()
 @takes_app("ID...")
 def retry(target: Target, as_json: bool, words: list[str]) -> None:
     """Run ended jobs again, with fresh counters; jobs that wait for their time start now."""
-    app, ids = target.load(), need_words(words, "job IDs")
-    report("retried", run(app, lambda: retry_jobs(app, ids)), as_json)
+    act(target, words, Console.retry, "retried", as_json)
 
 
 @click.command()
 @takes_app("ID...")
 def promote(target: Target, as_json: bool, words: list[str]) -> None:
     """Start scheduled jobs now."""
-    act(target, words, Change(action=Action.PROMOTE), "promoted", as_json)
+    act(target, words, Console.promote, "promoted", as_json)
 
 
 @click.command()
@@ -44,7 +47,7 @@ def promote(target: Target, as_json: bool, words: list[str]) -> None:
 @click.option("--to", "queue", required=True, metavar="QUEUE", callback=values.queue, help="The other queue.")
 def move(target: Target, as_json: bool, words: list[str], queue: str) -> None:
     """Move jobs that do not run to another queue."""
-    act(target, words, Change(action=Action.MOVE, queue=queue), "moved", as_json)
+    act(target, words, lambda console, ids: console.move(ids, queue), "moved", as_json)
 
 
 @click.command()
@@ -52,7 +55,7 @@ def move(target: Target, as_json: bool, words: list[str], queue: str) -> None:
 @click.option("--to", "level", required=True, type=click.IntRange(0, 9), metavar="N", help="0 to 9, 9 first.")
 def reprioritise(target: Target, as_json: bool, words: list[str], level: int) -> None:
     """Give jobs that have not started another priority."""
-    act(target, words, Change(action=Action.REPRIORITISE, priority=level), "reprioritised", as_json)
+    act(target, words, lambda console, ids: console.reprioritise(ids, level), "reprioritised", as_json)
 
 
 @click.command()
@@ -63,9 +66,10 @@ def reschedule(target: Target, as_json: bool, words: list[str], delay: float | N
     """Give jobs that have not started another time."""
     if (delay is None) == (at is None):
         raise click.UsageError("give --delay or --at")
-    change = Change(
-        action=Action.RESCHEDULE, delay=0 if delay is None else round(delay * 1000), at=instant_ms(at) if at else 0
-    )
+
+    def change(console: Console, ids: list[str]) -> Awaitable[Changed]:
+        return console.reschedule(ids, delay=delay or 0) if at is None else console.reschedule(ids, at=at.isoformat())
+
     act(target, words, change, "rescheduled", as_json)
 
 
@@ -79,16 +83,27 @@ def delete(target: Target, as_json: bool, words: list[str], yes: bool) -> None:
         if as_json:
             raise click.UsageError("--json asks no questions; add --yes")
         click.confirm(f"Delete {count} job{'' if count == 1 else 's'} for good?", abort=True, err=True)
-    act(target, words, Change(action=Action.DELETE), "deleted", as_json)
+    act(target, words, Console.delete, "deleted", as_json)
 
 
-def act(target: Target, words: list[str], change: Change, done: str, as_json: bool) -> None:
-    """Make one change to the jobs named, and say what became of it."""
-    app, ids = target.load(), need_words(words, "job IDs")
-    report(done, run(app, lambda: change_jobs(app, change, ids)), as_json)
+def act(target: Target, words: list[str], change: Act, done: str, as_json: bool, what: str = "job IDs") -> None:
+    """Make one change to what is named, and say what became of it."""
+    app, ids = target.load(), need_words(words, what)
+    report(done, run(app, lambda: in_batches(operator(app), change, ids)), as_json)
 
 
-def report(done: str, reply: ChangeReply, as_json: bool) -> None:
+async def in_batches(console: Console, change: Act, ids: list[str]) -> Changed:
+    """Any number of ids: as many calls as it takes."""
+    changed: list[str] = []
+    skipped: dict[str, str] = {}
+    for start in range(0, len(ids), MAX_BATCH):
+        reply = await change(console, ids[start : start + MAX_BATCH])
+        changed += reply.changed
+        skipped |= reply.skipped
+    return Changed(changed=changed, skipped=skipped, count=len(changed))
+
+
+def report(done: str, reply: Changed, as_json: bool) -> None:
     """What was changed and what was not; exit code 1 if anything was not."""
     if as_json:
         output.print_json({done: reply.changed, "skipped": reply.skipped})

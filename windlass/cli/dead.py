@@ -9,11 +9,14 @@ import click
 
 from windlass.admin import dead_groups
 from windlass.app import Windlass
-from windlass.cli import output, values
+from windlass.cli import change, output, values
 from windlass.cli.errors import CliError, NotDone
 from windlass.cli.jobs import one_id, read, short_error, show
+from windlass.cli.operator import change_all, operator, quoted
 from windlass.cli.target import Target, complete_queues, complete_tasks, run, takes_app
+from windlass.console import Console
 from windlass.core.job import State
+from windlass.errors import WindlassError
 from windlass.handle import JobInfo
 
 
@@ -109,7 +112,14 @@ def edit_dead(target: Target, as_json: bool, words: list[str], whole: Any) -> No
     if whole is None and not changes:
         whole = in_editor(before.args)
     new = {**(before.args if whole is None else whole), **changes}
-    info = run(app, lambda: app.dead.edit(id, new))
+
+    async def edit() -> JobInfo:
+        reply = await operator(app).edit(id, new, requeue=False)
+        if id in reply.skipped:
+            raise NotDone(f"job {id} is {reply.skipped[id]} by now; nothing was changed")
+        return (await read(app, id))[0]
+
+    info = run(app, edit)
     if as_json:
         output.print_json(info)
     else:
@@ -136,7 +146,7 @@ def replay_dead(target: Target, as_json: bool, words: list[str], every: bool, **
     """Run dead letters again: those named, or all that the options match."""
     check_choice(words, every, narrow)
     app = target.load()
-    count = run(app, lambda: app.dead.replay(*words, every=every, **narrow))
+    count = run(app, lambda: change_dead(app, "retry", words, narrow))
     tell("replayed", count, as_json)
 
 
@@ -154,8 +164,22 @@ def purge_dead(target: Target, as_json: bool, words: list[str], every: bool, yes
             raise click.UsageError("--json asks no questions; add --yes")
         which = f"{len(words)} dead letters" if words else _which(narrow)
         click.confirm(f"Delete {which} for good?", abort=True, err=True)
-    count = run(app, lambda: app.dead.purge(*words, every=every, **narrow))
+    count = run(app, lambda: change_dead(app, "delete", words, narrow))
     tell("purged", count, as_json)
+
+
+async def change_dead(app: Windlass, action: str, ids: list[str], narrow: dict[str, str]) -> int:
+    """Some dead letters, or all that fit; how many were changed. Nothing is, where an id is not of a dead letter."""
+    console = operator(app)
+    if not ids:
+        chosen = [f"{name}:{quoted(value)}" for name, value in narrow.items() if value]
+        return await change_all(console, action, " ".join(["state:failed", *chosen]))
+    for id in ids:
+        state = await app.job(id).state()
+        if state is not State.FAILED:
+            what = f"is {state}" if state is not None else "is unknown"
+            raise WindlassError(f"job {id} {what}, not a dead letter; nothing was changed")
+    return (await change.in_batches(console, Console.retry if action == "retry" else Console.delete, ids)).count
 
 
 def check_choice(words: list[str], every: bool, narrow: dict[str, str]) -> None:

@@ -9,6 +9,7 @@ import click
 from windlass.app import Windlass
 from windlass.cli import output, values
 from windlass.cli.errors import CliError, NotDone
+from windlass.cli.operator import operator
 from windlass.cli.target import Target, complete_queues, run, takes_app
 from windlass.core.hints import did_you_mean
 from windlass.errors import JobError, JobFailed
@@ -93,18 +94,29 @@ async def call(
 ) -> None:  # fmt: skip
     """Make the call; then wait for its result, or just say its id."""
     waits, seconds, as_json = wait
-    if name in app.tasks:
-        handle: Handle[Any] = await app.tasks[name].options(**options).enqueue(*args, **kwargs)
-    elif args:
+    if args and name not in app.tasks:
         raise CliError(f"task {name!r} is not declared here, so its arguments need names: give --args an object")
-    else:
-        handle = await app.queue(options.pop("queue", "default")).add(name, kwargs, **options)
+    # Not by the console's own way: that takes names only, and tasks that somebody declares.
+    async with operator(app).acting("enqueue", name, arguments=sorted(kwargs), **options) as deed:
+        queue = options.get("queue") or (app.tasks[name].queue if name in app.tasks else "default")
+        await deed.begin([queue])
+        handle = await _enqueue(app, name, args, kwargs, options)
+        deed.record.details["id"], deed.record.count = handle.id, 1
     if not waits:
         output.print_json({"id": handle.id}) if as_json else click.echo(handle.id)
         return
     if not as_json:
         output.note(f"job {handle.id}" + await nobody_listens(app, handle.id))
     await show_result(handle, seconds, as_json)
+
+
+async def _enqueue(
+    app: Windlass, name: str, args: list[Any], kwargs: dict[str, Any], options: dict[str, Any]
+) -> Handle[Any]:
+    if name in app.tasks:
+        return await app.tasks[name].options(**options).enqueue(*args, **kwargs)
+    rest = {option: value for option, value in options.items() if option != "queue"}
+    return await app.queue(options.get("queue", "default")).add(name, kwargs, **rest)
 
 
 async def nobody_listens(app: Windlass, id: str) -> str:

@@ -30,6 +30,8 @@ COMMANDS = {
     "breakers": "breakers:breakers",
     "workers": "queues:workers",
     "web": "web:web",
+    "audit": "audit:audit",
+    "schema": "schema:schema",
     "doctor": "doctor:doctor",
     "bench": "bench:bench",
     "celery": "celery:celery",

@@ -119,6 +119,11 @@ def section(title: str, text: str) -> None:
         click.echo(f"  {line}")
 
 
+def one_line(text: str, most: int = 500) -> str:
+    """Without what moves the cursor or rings: texts of users go to a terminal."""
+    return "".join(char if char.isprintable() else " " for char in text[:most])
+
+
 def compact(value: Any, most: int = 0) -> str:
     """A value as JSON on one line, cut where ``most`` is given."""
     text = msgspec.json.encode(value, enc_hook=str).decode()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import click
@@ -12,10 +12,13 @@ from windlass.cli import output, values
 from windlass.cli.errors import NotDone
 from windlass.cli.groups import ListGroup
 from windlass.cli.limits import in_words, said, told, tuning
+from windlass.cli.operator import operator
 from windlass.cli.target import Target, run, takes_app
+from windlass.console import Console
+from windlass.console.values import Changed
 from windlass.core.job import State
 from windlass.gates import LimitInfo
-from windlass.queue import NOT_STARTED, Queue
+from windlass.queue import NOT_STARTED
 from windlass.store.base import QueueInfo, WorkerInfo
 
 _SHOWN = (
@@ -62,14 +65,14 @@ def _queue_row(info: QueueInfo, shown: list[State]) -> list[Any]:
 @takes_app("NAME")
 def pause_queue(target: Target, as_json: bool, words: list[str]) -> None:
     """Start no more jobs of a queue. Those that run go on, and new ones are taken in."""
-    _act(target, words, lambda queue: queue.pause(), "paused", as_json)
+    _act(target, words, Console.pause_queue, "paused", as_json)
 
 
 @queues.command("resume")
 @takes_app("NAME")
 def resume_queue(target: Target, as_json: bool, words: list[str]) -> None:
     """Let a paused or drained queue go on."""
-    _act(target, words, lambda queue: queue.resume(), "resumed", as_json)
+    _act(target, words, Console.resume_queue, "resumed", as_json)
 
 
 @queues.command("tune")
@@ -78,14 +81,14 @@ def resume_queue(target: Target, as_json: bool, words: list[str]) -> None:
 def tune_queue(target: Target, as_json: bool, words: list[str], **limits: Any) -> None:
     """Say other limits of a queue than the code does; the value none takes one away."""
     options = said(limits)
-    _act(target, words, lambda queue: queue.tune(**options), "tuned", as_json)
+    _act(target, words, lambda console, name: console.tune_queue(name, **options), "tuned", as_json)
 
 
 @queues.command("untune")
 @takes_app("NAME")
 def untune_queue(target: Target, as_json: bool, words: list[str]) -> None:
     """Let the limits in the code hold again. A pause stays."""
-    _act(target, words, lambda queue: queue.untune(), "untuned", as_json)
+    _act(target, words, Console.untune_queue, "untuned", as_json)
 
 
 @queues.command("drain")
@@ -96,8 +99,13 @@ def drain_queue(target: Target, as_json: bool, words: list[str], timeout: float 
 
     `queues resume` lets jobs in again.
     """
+
+    async def drain(console: Console, name: str) -> None:
+        await console.drain_queue(name)
+        await console.app.queue(name).drain(timeout)
+
     try:
-        _act(target, words, lambda queue: queue.drain(timeout), "drained", as_json)
+        _act(target, words, drain, "drained", as_json)
     except TimeoutError as error:
         raise NotDone(str(error)) from error
 
@@ -118,8 +126,7 @@ def purge_queue(target: Target, as_json: bool, words: list[str], states: tuple[s
     """Delete the jobs of a queue that have not started. Asks for its name first."""
     name, app = one_name(words), target.load()
     ask_name(f"This deletes jobs of queue {name} for good.", name, yes, as_json)
-    queue = app.queue(name)
-    count = run(app, lambda: queue.purge(states or NOT_STARTED))
+    count = run(app, lambda: _every(lambda: operator(app).purge_queue(name, name, states or NOT_STARTED)))
     _tell("purged", count, as_json)
 
 
@@ -133,9 +140,18 @@ def move_queue(target: Target, as_json: bool, words: list[str], states: tuple[st
         raise click.UsageError("give the name of the queue, and that of the other queue")
     name, app = words[0], target.load()
     ask_name(f"This moves jobs of queue {name} to queue {words[1]}.", name, yes, as_json)
-    queue = app.queue(name)
-    count = run(app, lambda: queue.move_to(words[1], states or NOT_STARTED))
+    count = run(app, lambda: _every(lambda: operator(app).move_queue(name, words[1], states or NOT_STARTED)))
     _tell("moved", count, as_json)
+
+
+async def _every(step: Callable[[], Awaitable[Changed]]) -> int:
+    """As many bounded steps as it takes; how many jobs were changed."""
+    count = 0
+    while True:
+        reply = await step()
+        count += reply.count
+        if not reply.cursor:
+            return count
 
 
 def one_name(words: list[str]) -> str:
@@ -155,13 +171,13 @@ def ask_name(what: str, name: str, yes: bool, as_json: bool) -> None:
 
 
 def _act(
-    target: Target, words: list[str], act: Callable[[Queue], Coroutine[Any, Any, None]], done: str, as_json: bool
+    target: Target, words: list[str], act: Callable[[Console, str], Awaitable[object]], done: str, as_json: bool
 ) -> None:
     name, app = one_name(words), target.load()
     queue = app.queue(name)
 
     async def both() -> LimitInfo:
-        await act(queue)
+        await act(operator(app), name)
         return (await queue.info()).limits
 
     told(f"queue {name}", done, run(app, both), as_json)

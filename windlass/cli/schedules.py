@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
@@ -11,16 +11,18 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from windlass.app import Windlass
 from windlass.cli import output
 from windlass.cli.errors import CliError, NotDone
 from windlass.cli.groups import ListGroup
+from windlass.cli.operator import operator
 from windlass.cli.target import Target, debug_option, json_option, pick, run, takes_app
+from windlass.console import Console
 from windlass.core.job import NewJob
 from windlass.core.language import every
 from windlass.core.schedule import Plan, begin, decode_plan, parse_policies
 from windlass.core.timing import Timing, cron, describe, remark
 from windlass.errors import ConfigError
+from windlass.handle import Handle
 from windlass.schedules import ScheduleInfo, local, read_row, runs
 
 MANY = 1_000
@@ -89,14 +91,14 @@ def show_schedule(target: Target, as_json: bool, words: list[str]) -> None:
 @click.option("--reason", default="paused", help="Kept with the schedule.")
 def pause(target: Target, as_json: bool, words: list[str], reason: str) -> None:
     """Let a schedule run no more until it is resumed."""
-    _act(target, words, lambda app, name: app.schedules.pause(name, reason), "paused", as_json)
+    _act(target, words, lambda console, name: console.pause_schedule(name, reason), "paused", as_json)
 
 
 @schedules.command("resume")
 @takes_app("NAME")
 def resume(target: Target, as_json: bool, words: list[str]) -> None:
     """Let a schedule run again, from its next time on."""
-    _act(target, words, lambda app, name: app.schedules.resume(name), "resumed", as_json)
+    _act(target, words, Console.resume_schedule, "resumed", as_json)
 
 
 @schedules.command("run")
@@ -104,7 +106,16 @@ def resume(target: Target, as_json: bool, words: list[str]) -> None:
 def run_now(target: Target, as_json: bool, words: list[str]) -> None:
     """Run a schedule's task now, besides its times. Prints the job's id."""
     app, name = target.load(), _one(words)
-    handle = run(app, lambda: app.schedules.run(name))
+
+    async def fire() -> Handle[Any]:
+        # Not by the console's own way: that answers with an id, which may be of a job there was already.
+        async with operator(app).acting("run_schedule", name) as deed:
+            await deed.begin()
+            handle = await app.schedules.run(name)
+            deed.record.details["id"], deed.record.count = handle.id, 1
+        return handle
+
+    handle = run(app, fire)
     if as_json:
         output.print_json({"id": handle.id, "existing": handle.existing})
     else:
@@ -116,8 +127,7 @@ def run_now(target: Target, as_json: bool, words: list[str]) -> None:
 def remove(target: Target, as_json: bool, words: list[str]) -> None:
     """Forget a schedule. One that the code declares comes back with the next worker: pause it instead."""
     app, name = target.load(), _one(words)
-    if not run(app, lambda: app.schedules.remove(name)):
-        raise NotDone(f"there is no schedule {name!r}")
+    run(app, lambda: operator(app).remove_schedule(name))
     if as_json:
         output.print_json({"removed": name})
     else:
@@ -125,11 +135,17 @@ def remove(target: Target, as_json: bool, words: list[str]) -> None:
 
 
 def _act(
-    target: Target, words: list[str], act: Callable[[Windlass, str], Coroutine[Any, Any, ScheduleInfo]], done: str,
-    as_json: bool,
-) -> None:  # fmt: skip
+    target: Target, words: list[str], act: Callable[[Console, str], Awaitable[object]], done: str, as_json: bool
+) -> None:
     app, name = target.load(), _one(words)
-    info = run(app, lambda: act(app, name))
+
+    async def both() -> ScheduleInfo:
+        await act(operator(app), name)
+        if (info := await app.schedules.get(name)) is None:
+            raise NotDone(f"there is no schedule {name!r} any more")
+        return info
+
+    info = run(app, both)
     if as_json:
         output.print_json(info)
     else:

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from windlass.cli.limits import said, told, tuning
+from windlass.cli.operator import operator
 from windlass.cli.target import Target, run, takes_app
 from windlass.gates import LimitInfo
 
@@ -54,7 +55,11 @@ def _act(
     gate = app.task_gate(words[0])
 
     async def act() -> LimitInfo:
-        await getattr(gate, method)(**options or {})
+        # Not by the console's own way: that knows only tasks which the app or a live worker declares.
+        async with operator(app).acting(f"{method}_task", words[0], **options or {}) as deed:
+            await deed.begin()
+            await getattr(gate, method)(**options or {})
+            deed.record.count = 1
         return await gate.info()
 
     told(f"task {words[0]}", done, run(app, act), as_json)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -108,10 +109,20 @@ def serve(app: Windlass, auth: list[Authorize], host: str, port: int, root_path:
     logging.basicConfig(format="%(asctime)s %(levelname)-7s %(message)s", level=logging.INFO)
     if not auth:
         click.echo("No --user and no --token: this machine only, and read-only.", err=True)
-    click.echo(
-        f"Dashboard of {app.name}: http://{host if ':' not in host else f'[{host}]'}:{port}{root_path}/", err=True
-    )
-    uvicorn.run(
-        dashboard, host=host, port=port, root_path=root_path, log_level="warning", server_header=False,
-        access_log=False, timeout_graceful_shutdown=GRACE_SECONDS,
+    config = uvicorn.Config(
+        dashboard, root_path=root_path, log_level="warning", server_header=False, access_log=False,
+        timeout_graceful_shutdown=GRACE_SECONDS,
     )  # fmt: skip
+    with listen(host, port) as door:
+        shown = host if ":" not in host else f"[{host}]"
+        click.echo(f"Dashboard of {app.name}: http://{shown}:{door.getsockname()[1]}{root_path}/", err=True)
+        uvicorn.Server(config).run(sockets=[door])
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Opened here and not by the server, so that a free port is known before it is said."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise CliError(f"cannot listen at {host}, port {port}: {error.strerror or error}") from error

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 import msgspec
 
-from windlass.admin import change_workflows
 from windlass.app import Windlass
 from windlass.cli import change, output
 from windlass.cli.errors import CliError, NotDone
-from windlass.cli.target import Target, need_words, run, takes_app
+from windlass.cli.target import Target, run, takes_app
+from windlass.console import Console
 from windlass.core.duration import show_ms
 from windlass.core.job import State
 from windlass.picture import Tree
-from windlass.store.base import Action, Change
 from windlass.workflow import WorkflowInfo
 
 if TYPE_CHECKING:
@@ -113,19 +112,16 @@ def unknown(id: str) -> CliError:
 @click.option("--reason", default="", help="Kept with the workflows.")
 def cancel(target: Target, as_json: bool, words: list[str], reason: str) -> None:
     """Cancel workflows with all their jobs. Callbacks run."""
-    _act(target, words, Change(action=Action.CANCEL, reason=reason), "cancelled", as_json)
+    change.act(
+        target, words, lambda console, ids: console.cancel_workflows(ids, reason), "cancelled", as_json, "workflow IDs"
+    )
 
 
 @workflows.command("retry")
 @takes_app("ID...")
 def retry(target: Target, as_json: bool, words: list[str]) -> None:
     """Run again what failed in workflows, and what was skipped for it. What succeeded does not run twice."""
-    _act(target, words, Change(action=Action.RETRY), "retried", as_json)
-
-
-def _act(target: Target, words: list[str], what: Change, done: str, as_json: bool) -> None:
-    app, ids = target.load(), need_words(words, "workflow IDs")
-    change.report(done, run(app, lambda: change_workflows(app, what, ids)), as_json)
+    change.act(target, words, Console.retry_workflows, "retried", as_json, "workflow IDs")
 
 
 # -- the picture of one

@@ -58,9 +58,10 @@ def make_change(action: str, params: Mapping[str, Any]) -> Change:
 
 
 def _reschedule(at: object, delay: object) -> Change:
-    if bool(at) == bool(delay):
+    nothing = (None, "")
+    if (at in nothing) == (delay in nothing):
         raise ConfigError("reschedule: give at or delay, and not both")
-    if not at:
+    if at in nothing:
         return Change(action=Action.RESCHEDULE, delay=to_ms(delay, "delay"))
     return Change(action=Action.RESCHEDULE, at=instant_ms(_datetime(at), "at"))
 

@@ -6,16 +6,17 @@ A record whose end was never heard of says ``begun``. Values of users (arguments
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import msgspec
 
 from windlass.console import show
-from windlass.console.desk import Desk, now_ms, page_size
+from windlass.console.desk import Desk, page_size
 from windlass.console.values import AuditList, AuditRow
-from windlass.errors import ConfigError, Forbidden
+from windlass.errors import ConfigError, Forbidden, StoreError
 from windlass.store.base import MAX_BATCH, Item, Store
 
 SHELF = "audit"
@@ -67,19 +68,20 @@ async def act(
     desk: Desk, action: str, target: str, details: Mapping[str, Any] | None = None, key: str = ""
 ) -> AsyncIterator[Deed]:
     """Around an action: whatever happens in it is in its record. ``key``: go on with a record there is."""
-    now = now_ms()
+    now = time.time_ns() // 1_000  # in µs: what one user does in a row is kept in that order
     record = Record(
-        at=now, user=desk.access.user, via=desk.via, action=action, target=bounded(target),
+        at=now // 1_000, user=desk.access.user, via=desk.via, action=action, target=bounded(target),
         details={name: bounded(value) for name, value in (details or {}).items()},
     )  # fmt: skip
-    deed = Deed(desk, record, key or f"{now:013d}-{random.getrandbits(48):012x}")
+    deed = Deed(desk, record, key or f"{now:016d}-{random.getrandbits(48):012x}")
     try:
         yield deed
     except Forbidden as error:
         await _end(deed, f"refused: {error}")
         raise
     except Exception as error:
-        await _end(deed, f"error: {error}")
+        with suppress(StoreError):  # what went wrong first is what the user has to hear
+            await _end(deed, f"error: {error}")
         raise
     else:
         await _end(deed, "done")

@@ -5,6 +5,7 @@ own, and each checks rights and queues by itself, so that nothing depends on who
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from windlass.app import Windlass
@@ -48,6 +49,7 @@ from windlass.console.values import (
     WorkflowList,
 )
 from windlass.core.access import EVERYTHING, Access
+from windlass.core.duration import Duration
 from windlass.core.ids import check_name
 from windlass.gates import LimitInfo
 from windlass.handle import Handle
@@ -64,6 +66,13 @@ class Console:
     def __init__(self, app: Windlass, access: Access = EVERYTHING, via: str = "code") -> None:
         self.app, self.access, self.via = app, access, via
         self._desk = Desk(app, access, via)
+
+    def acting(self, action: str, target: str, **details: Any) -> AbstractAsyncContextManager[audit.Deed]:
+        """Around something done by other means than those here: a record of it, and of how it ended.
+
+        Checks nothing. Whoever uses it asks ``deed.need(...)`` for the right, and says ``deed.begin(...)`` before.
+        """
+        return audit.act(self._desk, action, target, details)
 
     # -- looking
 
@@ -206,9 +215,10 @@ class Console:
         """Give jobs that have not started another priority, 0 to 9."""
         return await actions.change_ids(self._desk, "reprioritise", ids, {"priority": priority})
 
-    async def reschedule(self, ids: Sequence[str], at: str = "", delay: str = "") -> Changed:
+    async def reschedule(self, ids: Sequence[str], at: str = "", delay: Duration = "") -> Changed:
         """Give jobs that have not started another time: an instant in ISO 8601, or a duration from now."""
-        return await actions.change_ids(self._desk, "reschedule", ids, {"at": at, "delay": delay})
+        params = {"at": at} if delay == "" else {"delay": delay}
+        return await actions.change_ids(self._desk, "reschedule", ids, params | ({"at": at} if at else {}))
 
     async def move(self, ids: Sequence[str], queue: str) -> Changed:
         """Move jobs that do not run to another queue."""
@@ -325,6 +335,16 @@ class Console:
     async def retry_workflow(self, id: str) -> WorkflowDetail:
         """Run again what failed in a workflow."""
         return await controls.on_workflow(self._desk, "retry_workflow", "retry", id, Change(action=Action.RETRY))
+
+    async def cancel_workflows(self, ids: Sequence[str], reason: str = "") -> Changed:
+        """Cancel workflows with all their jobs."""
+        return await controls.change_workflows(
+            self._desk, "cancel_workflow", "cancel", ids, controls.cancelling(reason)
+        )
+
+    async def retry_workflows(self, ids: Sequence[str]) -> Changed:
+        """Run again what failed in workflows."""
+        return await controls.change_workflows(self._desk, "retry_workflow", "retry", ids, Change(action=Action.RETRY))
 
     # -- saved filters
 

@@ -26,7 +26,7 @@ from windlass.core.timing import Cron, find_zone
 from windlass.errors import ConfigError, EnqueueError, NotFound, WindlassError
 from windlass.gates import retune
 from windlass.schedules import TRIES, read_row
-from windlass.store.base import MAX_BATCH, Action, Change, PutSchedule, Query
+from windlass.store.base import MAX_BATCH, Action, Change, ChangeReply, PutSchedule, Query
 
 STEPS = 20
 """Steps of a thousand jobs that one call makes."""
@@ -161,17 +161,37 @@ async def edit_schedule(desk: Desk, name: str, spec: str, tz: str) -> ScheduleRo
 
 
 async def on_workflow(desk: Desk, action: str, right: str, id: str, change: Change) -> WorkflowDetail:
-    """The whole of it, which needs all its queues to be in scope."""
-    async with act(desk, action, id, {"reason": change.reason} if change.reason else {}) as deed:
-        deed.need(right)
+    reply = await change_workflows(desk, action, right, [id], change)
+    if id in reply.skipped:
         await graph_of(desk, id)
-        await deed.begin()
-        reply = await (await desk.store()).change(change, [id])
-        if id in reply.skipped:
-            state = "running" if reply.skipped[id] == State.WAITING else reply.skipped[id]
-            raise WindlassError(f"workflow {id} was left as it is: it is {state}")
-        deed.record.count = 1
+        raise WindlassError(f"workflow {id} was left as it is: it is {reply.skipped[id]}")
     return await one_workflow(desk, id)
+
+
+async def change_workflows(desk: Desk, action: str, right: str, ids: Sequence[str], change: Change) -> Changed:
+    """Each as a whole, which needs all its queues to be in scope."""
+    wanted = list(dict.fromkeys(ids))
+    target = wanted[0] if len(wanted) == 1 else f"{len(wanted)} workflows"
+    details = {**({"reason": change.reason} if change.reason else {}), **({"ids": wanted} if len(wanted) > 1 else {})}
+    async with act(desk, action, target, details) as deed:
+        deed.need(right)
+        if not wanted or len(wanted) > MAX_BATCH:
+            raise ConfigError(f"{action}: give from 1 to {MAX_BATCH:,} ids, not {len(wanted):,}")
+        known = [id for id in wanted if await _is_there(desk, id)]
+        await deed.begin()
+        reply = await (await desk.store()).change(change, known) if known else ChangeReply()
+        deed.record.count = len(reply.changed)
+    skipped = {id: "running" if why == State.WAITING else why for id, why in reply.skipped.items()}
+    missing = {id: "no such workflow" for id in wanted if id not in known}
+    return Changed(changed=reply.changed, skipped=missing | skipped, count=len(reply.changed))
+
+
+async def _is_there(desk: Desk, id: str) -> bool:
+    try:
+        await graph_of(desk, id)
+    except NotFound:
+        return False
+    return True
 
 
 def cancelling(reason: str) -> Change:

@@ -33,7 +33,7 @@ _LEAVE_TIME = 5.0
 
 @dataclass(slots=True, eq=False)
 class _Run:
-    """A request on its way: waiting for a child while ``child`` is None."""
+    """A request on its way: ``child`` is None while it waits for one, and again when it is over."""
 
     request: RunRequest
     reply: asyncio.Future[RunReply]
@@ -171,7 +171,7 @@ class ProcessPool:
     def cancel(self, job_id: str) -> bool:
         """Let the job know that it should stop, also if it has not started. False if the pool has no such job."""
         run = self._runs.get(job_id)
-        if run is None:
+        if run is None or run.reply.done():
             return False
         if run.child is not None:
             run.child.send(frames.CancelRun(job_id))
@@ -182,7 +182,7 @@ class ProcessPool:
     def kill(self, job_id: str, why: str) -> bool:
         """End the job's child, or its wait for one: ``run`` raises ``ChildDied``. False if the pool has no such job."""
         run = self._runs.get(job_id)
-        if run is None:
+        if run is None or run.reply.done():
             return False
         if run.child is not None:
             run.child.kill(why)
@@ -219,8 +219,11 @@ class ProcessPool:
         if isinstance(frame, Note) and run is not None:
             self._pass_on(frame)
         elif isinstance(frame, RunReply):
-            if run is not None and not run.reply.done():
-                run.reply.set_result(frame)
+            if run is not None:
+                # The child may have its next job before the caller hears of this one: a kill in between is too late.
+                run.child = None
+                if not run.reply.done():
+                    run.reply.set_result(frame)
             self._release(child, frame.memory)
 
     def _run_of(self, child: ChildProcess) -> _Run | None:

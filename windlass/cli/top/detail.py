@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from windlass.cli import output
 from windlass.console.values import JobDetail
+from windlass.core.job import State
 
 _LOGS = 12
 
@@ -12,7 +13,7 @@ def describe(job: JobDetail) -> str:
     """What matters first, first: what becomes of it, why it waits, its error, then values and logs."""
     row = job.row
     lines = [f"{row.state}  {row.task}  in {row.queue}  priority {row.priority}"]
-    lines += [f"why: {reason.text}" for reason in job.why]
+    lines += [f"why: {reason.text}" for reason in job.why if not State(row.state).terminal]
     if job.error is not None:
         lines += [f"error: {job.error.type}: {job.error.message}"]
     for attempt in job.attempts:

@@ -17,6 +17,9 @@ _SEQUENCES = {
     "[A": UP, "[B": DOWN, "[C": RIGHT, "[D": LEFT, "OA": UP, "OB": DOWN, "OC": RIGHT, "OD": LEFT,
     "[5~": "pageup", "[6~": "pagedown", "[H": "home", "[F": "end", "[1~": "home", "[4~": "end", "[Z": LEFT,
 }  # fmt: skip
+GONE = "gone"
+"""What is heard when there is no terminal any more."""
+
 _SINGLE = {"\r": ENTER, "\n": ENTER, "\t": TAB, "\x7f": BACK, "\x08": BACK, "\x03": "q"}
 
 
@@ -44,7 +47,14 @@ def reading_keys(heard: Callable[[str], None]) -> Iterator[None]:
     decode = codecs.getincrementaldecoder("utf-8")("replace").decode
 
     def read() -> None:
-        for key in split_keys(decode(os.read(number, 1024))):
+        try:
+            typed = os.read(number, 1024)
+        except OSError:
+            typed = b""
+        if not typed:  # the terminal is gone
+            loop.remove_reader(number)
+            heard(GONE)
+        for key in split_keys(decode(typed)):
             heard(key)
 
     tty.setcbreak(number)

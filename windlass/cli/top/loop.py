@@ -1,132 +1,193 @@
-"""The loop of ``windlass top``: reads, draws, hears keys and does what they order. It keeps nothing."""
+"""The loop of ``windlass top``: draws, hears keys, and lets what they order be done. It keeps nothing.
+
+Reading and acting go on beside the keys: a store that is away keeps nobody from looking around or leaving.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import getpass
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 from rich.console import Console as Terminal
+from rich.console import RenderableType
 from rich.live import Live
 
 from windlass.app import Windlass
 from windlass.cli import output
+from windlass.cli.operator import change_all, operator
 from windlass.cli.top.detail import describe
-from windlass.cli.top.keys import reading_keys
+from windlass.cli.top.keys import GONE, reading_keys
 from windlass.cli.top.model import Order, State, press
 from windlass.cli.top.rows import fault_filter, read_rows
-from windlass.cli.top.view import Screen, draw
+from windlass.cli.top.view import Screen, draw, draw_once, most_scroll
 from windlass.console.console import Console
 from windlass.console.values import Changed
-from windlass.core.access import RIGHTS, make_access
 from windlass.errors import WindlassError
 
 _JOB_ACTIONS = {"r": "retry", "c": "cancel", "d": "delete", "P": "promote"}
-
-
-def operator(app: Windlass) -> Console:
-    """The console of whoever sits at this terminal: who can reach the store may do everything."""
-    return Console(app, make_access(getpass.getuser(), RIGHTS), via="top")
+LOOK = Order("look")
+"""Read again, and no more."""
 
 
 async def look_once(app: Windlass) -> None:
-    console, state = operator(app), State()
-    screen = Screen(overview=await console.overview(), rows=await read_rows(console, state.tab, ""))
-    terminal = output.console()
-    terminal.print(draw(screen, state, terminal.height))
+    console, terminal = operator(app, "top"), output.console()
+    rows, _ = await read_rows(console, "queues", "")
+    screen = Screen(overview=await console.overview(), rows=rows)
+    terminal.print(draw_once(screen, min(terminal.width, 160)))
 
 
 async def watch(app: Windlass, every: float) -> None:
     """Until the user leaves."""
     terminal = Terminal()
-    top = Top(operator(app), terminal)
-    with Live(console=terminal, screen=True, auto_refresh=False) as live, reading_keys(top.keys.put_nowait):
-        await top.read()
-        while not top.over:
-            live.update(draw(top.screen, top.state, terminal.height), refresh=True)
-            try:
-                key = await asyncio.wait_for(top.keys.get(), every)
-            except TimeoutError:
-                if not top.state.still:
-                    await top.read()
-            else:
-                await top.hear(key)
+    top = Top(operator(app, "top"), terminal)
+    with (
+        Live(console=terminal, screen=True, auto_refresh=False) as live,
+        reading_keys(top.heard.put_nowait),
+        told_by_signals(top.heard.put_nowait),
+    ):
+        await top.run(every, lambda: live.update(top.draw(), refresh=True))
+
+
+@contextmanager
+def told_by_signals(heard: Callable[[str], None]) -> Iterator[None]:
+    """Another size is drawn at once, and who is asked to end leaves the terminal as it was."""
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGWINCH, heard, "")
+    loop.add_signal_handler(signal.SIGTERM, heard, GONE)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGWINCH)
+        loop.remove_signal_handler(signal.SIGTERM)
 
 
 class Top:
-    """One session at a terminal."""
+    """One session at a terminal. ``heard``: keys, and an empty text where there is something new to draw."""
 
     def __init__(self, console: Console, terminal: Terminal) -> None:
         self.console, self.terminal = console, terminal
         self.state, self.screen = State(), Screen()
-        self.keys: asyncio.Queue[str] = asyncio.Queue()
+        self.heard: asyncio.Queue[str] = asyncio.Queue()
+        self.orders: asyncio.Queue[Order] = asyncio.Queue()
         self.over = False
 
-    async def hear(self, key: str) -> None:
-        before = (self.state.tab, self.state.filter)
-        order = press(self.state, key, self.screen.rows)
-        if order is not None:
-            await self._obey(order)
-        if order is not None or (self.state.tab, self.state.filter) != before:
-            await self.read()
-
-    async def read(self) -> None:
-        """Look again. A store that is away is said, and what was read before stays."""
-        state, screen = self.state, self.screen
+    async def run(self, every: float, show: Callable[[], None]) -> None:
+        working = asyncio.create_task(self._work(every))
         try:
-            screen.overview = await self.console.overview()
-            screen.rows = await read_rows(self.console, state.tab, state.filter)
-            if state.detail:
-                screen.detail = describe(await self.console.job(state.detail))
-            screen.failure = ""
-        except WindlassError as error:
-            screen.failure = str(error)
-        state.cursor = max(0, min(state.cursor, len(screen.rows) - 1))
+            while not self.over:
+                show()
+                self.hear(await self.heard.get())
+                while not self.heard.empty() and not self.over:
+                    self.hear(self.heard.get_nowait())
+                if working.done():
+                    working.result()  # it ends by a bug only, which is shown when the terminal is back
+        finally:
+            working.cancel()
+            with suppress(asyncio.CancelledError):
+                await working
 
-    async def _obey(self, order: Order) -> None:
+    def draw(self) -> RenderableType:
+        size = self.terminal.size
+        return draw(self.screen, self.state, size.width, size.height)
+
+    def hear(self, key: str) -> None:
+        if key in ("", GONE):
+            self.over = self.over or key == GONE
+            return
+        state, before = self.state, (self.state.tab, self.state.filter)
+        order = press(state, key, self.screen.rows or [])
+        size = self.terminal.size
+        state.scroll = min(state.scroll, most_scroll(self.screen, size.width, size.height))
+        if (state.tab, state.filter) != before:
+            self.screen.rows, self.screen.part = None, ""
+            self.orders.put_nowait(LOOK)
+        if order is not None:
+            self._take(order)
+
+    def _take(self, order: Order) -> None:
         if order.action == "quit":
             self.over = True
         elif order.action == "open":
             self.state.detail, self.screen.detail = order.keys[0], "reading …"
+            self.orders.put_nowait(LOOK)
         else:
-            try:
-                self.state.said = await obey(self.console, order, self.screen)
-            except WindlassError as error:
-                self.state.said = f"not done: {error}"
-            self.state.chosen = frozenset()
+            self.state.said, self.state.chosen = "…", frozenset()
+            self.orders.put_nowait(order)
+
+    # -- beside the keys
+
+    async def _work(self, every: float) -> None:
+        """Do what is ordered, and read: after that, and now and then."""
+        try:
+            await self.read()
+            while True:
+                self.heard.put_nowait("")
+                order = await self._next_order(every)
+                if order is not None and order != LOOK:
+                    await self._obey(order)
+                if order is not None or not self.state.still:
+                    await self.read()
+        finally:
+            self.heard.put_nowait("")
+
+    async def _next_order(self, every: float) -> Order | None:
+        try:
+            async with asyncio.timeout(every):
+                return await self.orders.get()
+        except TimeoutError:
+            return None
+
+    async def read(self) -> None:
+        """Look again. A store that is away is said, and what was read before stays."""
+        state, screen = self.state, self.screen
+        asked = (state.tab, state.filter, state.detail)
+        try:
+            overview = await self.console.overview()
+            rows, part = await read_rows(self.console, state.tab, state.filter)
+            detail = describe(await self.console.job(state.detail)) if state.detail else ""
+        except WindlassError as error:
+            screen.failure = str(error)
+            return
+        screen.overview, screen.failure = overview, ""
+        if (state.tab, state.filter, state.detail) == asked:  # else it is not what is looked at by now
+            screen.rows, screen.part, screen.detail = rows, part, detail
+            state.cursor = max(0, min(state.cursor, len(rows) - 1))
+
+    async def _obey(self, order: Order) -> None:
+        try:
+            self.state.said = await obey(self.console, order)
+        except WindlassError as error:
+            self.state.said = f"not done: {error}"
+        if order.action == "d" and self.state.detail in order.keys:
+            self.state.detail = ""
 
 
-async def obey(console: Console, order: Order, screen: Screen) -> str:
+async def obey(console: Console, order: Order) -> str:
     """Do what was ordered, and say what came of it."""
     if order.tab == "jobs":
         return told(await getattr(console, _JOB_ACTIONS[order.action])(list(order.keys)), _JOB_ACTIONS[order.action])
-    told_all = [await _one(console, order, key, screen) for key in order.keys]
+    told_all = [await _one(console, order, key) for key in order.keys]
     return told_all[0] if len(told_all) == 1 else f"{len(told_all)}: {told_all[-1]}"
 
 
-async def _one(console: Console, order: Order, key: str, screen: Screen) -> str:
+async def _one(console: Console, order: Order, key: str) -> str:
     if order.tab == "dead":
-        return await _fault(console, "retry" if order.action == "r" else "delete", key)
+        action = "retry" if order.action == "r" else "delete"
+        count = await change_all(console, action, fault_filter(key))
+        return f"{action}: {count:,} dead letter{'' if count == 1 else 's'}"
     if order.tab == "workflows":
         await (console.retry_workflow(key) if order.action == "r" else console.cancel_workflow(key))
         return f"{'retried' if order.action == 'r' else 'cancelled'} workflow {key}"
     if order.action == "R":
         await console.run_schedule(key)
         return f"schedule {key} runs now"
-    paused = any(row.paused for row in screen.rows if row.key == key)
-    kind = order.tab.removesuffix("s")
-    await getattr(console, f"{'resume' if paused else 'pause'}_{kind}")(key)
-    return f"{'resumed' if paused else 'paused'} {kind} {key}"
-
-
-async def _fault(console: Console, action: str, fingerprint: str) -> str:
-    done, cursor = 0, ""
-    while True:
-        step = await console.bulk(action, fault_filter(fingerprint), cursor)
-        done, cursor = done + len(step.changed), step.cursor
-        if not cursor:
-            return f"{action}: {done} dead letters"
+    verb, kind = "resume" if key in order.paused else "pause", order.tab.removesuffix("s")
+    await getattr(console, f"{verb}_{kind}")(key)
+    return f"{verb}d {kind} {key}"
 
 
 def told(reply: Changed, action: str) -> str:
     skipped = f", {len(reply.skipped)} left alone ({next(iter(reply.skipped.values()))})" if reply.skipped else ""
-    return f"{action}: {len(reply.changed)} jobs{skipped}"
+    return f"{action}: {len(reply.changed)} job{'' if len(reply.changed) == 1 else 's'}{skipped}"

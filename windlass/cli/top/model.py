@@ -38,15 +38,21 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class Order(msgspec.Struct, frozen=True):
-    """Something to do: an action of a tab on rows, ``open`` for a job to look at, or ``quit``."""
+    """Something to do: an action of a tab on rows, ``open`` for a job to look at, or ``quit``.
+
+    ``paused``: those of the rows that were, as the user saw them.
+    """
 
     action: str
     tab: str = ""
     keys: tuple[str, ...] = ()
+    paused: tuple[str, ...] = ()
 
 
 class State(msgspec.Struct, kw_only=True):
-    """Where the user is. ``typing``: what is being typed as a filter, None where nothing is."""
+    """Where the user is. ``typing``: what is being typed as a filter, None where nothing is. ``detail``: the job
+    that is looked at, ``scroll`` lines down.
+    """
 
     tab: str = "queues"
     cursor: int = 0
@@ -55,6 +61,7 @@ class State(msgspec.Struct, kw_only=True):
     typing: str | None = None
     asking: Order | None = None
     detail: str = ""
+    scroll: int = 0
     help: bool = False
     still: bool = False
     said: str = ""
@@ -67,9 +74,12 @@ def press(state: State, key: str, rows: Sequence[Row]) -> Order | None:
         return None
     if state.asking is not None:
         return _answer(state, key)
-    if state.help or state.detail:
-        return _close(state, key)
     state.said = ""
+    if state.help:
+        state.help = False
+        return None
+    if state.detail:
+        return _in_detail(state, key)
     if key in _MOVES:
         state.cursor = max(0, min(state.cursor + _MOVES[key], len(rows) - 1))
         return None
@@ -118,7 +128,10 @@ def _enter(state: State, here: Row) -> Order | None:
         _switch(state, "jobs")
         state.filter = here.filter
         return None
-    return Order("open", state.tab, (here.key,)) if state.tab == "jobs" else None
+    if state.tab != "jobs":
+        return None
+    state.scroll = 0
+    return Order("open", state.tab, (here.key,))
 
 
 def _act(state: State, key: str, rows: Sequence[Row]) -> Order | None:
@@ -126,8 +139,12 @@ def _act(state: State, key: str, rows: Sequence[Row]) -> Order | None:
     keys = chosen or [row.key for row in rows[state.cursor : state.cursor + 1]]
     if not keys:
         return None
-    order = Order(key, state.tab, tuple(keys))
-    if key in ASKED_FIRST:
+    paused = tuple(row.key for row in rows if row.paused and row.key in keys)
+    return _ask(state, Order(key, state.tab, tuple(keys), paused))
+
+
+def _ask(state: State, order: Order) -> Order | None:
+    if order.action in ASKED_FIRST:
         state.asking = order
         return None
     return order
@@ -141,9 +158,16 @@ def _answer(state: State, key: str) -> Order | None:
     return None
 
 
-def _close(state: State, key: str) -> Order | None:
-    if key in (ESCAPE, ENTER, "q", "?"):
-        state.help, state.detail = False, ""
+def _in_detail(state: State, key: str) -> Order | None:
+    """The same actions as in the table, for the one job that is looked at."""
+    if key in (ESCAPE, ENTER, LEFT, BACK, "q"):
+        state.detail = ""
+    elif key == "?":
+        state.help = True
+    elif key in _MOVES:
+        state.scroll = max(0, state.scroll + _MOVES[key])
+    elif key in ACTIONS["jobs"]:
+        return _ask(state, Order(key, "jobs", (state.detail,)))
     return None
 
 

@@ -5,18 +5,35 @@ from __future__ import annotations
 import time
 
 from windlass.cli import output
+from windlass.cli.operator import quoted
 from windlass.cli.top.model import Row
 from windlass.console.console import Console
 from windlass.console.values import FaultRow, JobRow, QueueRow, ScheduleRow, WorkerRow, WorkflowRow
 
 COLUMNS: dict[str, tuple[str, ...]] = {
-    "queues": ("queue", "flow", "ready", "running", "scheduled", "failed", "oldest", "per min", "workers"),
+    "queues": ("queue", "flow", "ready", "running", "scheduled", "failed", "oldest", "per min", "workers", "lately"),
     "jobs": ("id", "state", "task", "queue", "enqueued", "took", "tries", "what"),
     "workers": ("worker", "alive", "slots", "memory", "lag", "done", "beat", "queues"),
     "dead": ("dead letters", "error", "tasks", "last", "message"),
     "schedules": ("schedule", "when", "next", "last", "fired", "task", "paused"),
     "workflows": ("id", "name", "state", "done", "created", "reason"),
 }
+SPARE: dict[str, tuple[str, ...]] = {
+    "queues": ("lately", "scheduled", "per min", "workers"),
+    "jobs": ("tries", "took", "queue", "enqueued"),
+    "workers": ("lag", "done", "beat", "memory"),
+    "dead": ("last", "tasks"),
+    "schedules": ("last", "fired", "task"),
+    "workflows": ("created", "done"),
+}
+"""Columns that go where the terminal is too narrow, the first first."""
+
+ACCENTS = {
+    "queues": "flow", "jobs": "state", "workers": "alive", "dead": "error", "schedules": "paused", "workflows": "state",
+}  # fmt: skip
+"""The column of each table that has the row's colour."""
+
+_BARS = " ▁▂▃▄▅▆▇█"
 NUMBERS = frozenset(
     {"ready", "running", "scheduled", "failed", "oldest", "per min", "workers", "took", "tries", "memory", "lag"}
     | {"done", "beat", "dead letters", "fired"}
@@ -25,20 +42,32 @@ MOST = 200
 _FLOWS = {"stuck": "red", "no_worker": "red", "paused": "yellow", "draining": "yellow", "saturated": "yellow"}
 
 
-async def read_rows(console: Console, tab: str, filter: str) -> list[Row]:
-    """The rows of one tab, as they are now."""
+async def read_rows(console: Console, tab: str, filter: str) -> tuple[list[Row], str]:
+    """The rows of one tab, as they are now; and what is to be said of them, such as that there are more."""
     now = int(time.time() * 1000)
     if tab == "queues":
-        return [_queue(row) for row in await console.queues()]
+        return [_queue(row) for row in await console.queues()], ""
     if tab == "jobs":
-        return [_job(row, now) for row in (await console.jobs(filter, limit=MOST)).jobs]
+        page = await console.jobs(filter, limit=MOST)
+        part = f"found in the newest {page.looked:,}" if page.partial else f"the newest {MOST}" if page.cursor else ""
+        return [_job(row, now) for row in page.jobs], part
     if tab == "workers":
-        return [_worker(row) for row in await console.workers()]
+        return [_worker(row) for row in await console.workers()], ""
     if tab == "dead":
-        return [_fault(row, now) for row in (await console.faults()).faults]
+        found = await console.faults()
+        part = f"of the newest {found.looked:,} dead letters" if found.partial else ""
+        return [_fault(row, now) for row in found.faults], part
     if tab == "schedules":
-        return [_schedule(row, now) for row in await console.schedules()]
-    return [_workflow(row, now) for row in (await console.workflows()).workflows]
+        return [_schedule(row, now) for row in await console.schedules()], ""
+    flows = await console.workflows(limit=MOST)
+    part = f"the newest {len(flows.workflows)}" if flows.cursor else ""
+    return [_workflow(row, now) for row in flows.workflows], part
+
+
+def spark(numbers: list[int]) -> str:
+    """Numbers as bars, the largest of them a full one."""
+    top = max(numbers, default=0)
+    return "".join(_BARS[-(-number * (len(_BARS) - 1) // top)] if top else _BARS[0] for number in numbers)
 
 
 def _ago(at: int, now: int) -> str:
@@ -58,7 +87,7 @@ def _queue(row: QueueRow) -> Row:
     cells = (
         row.name, row.flow.replace("_", " "), *(f"{counts.get(state, 0):,}" for state in _COUNTED),
         output.about(row.oldest_ready) if row.oldest_ready >= 0 else "", f"{sum(row.per_minute.values()):,}",
-        str(row.workers),
+        str(row.workers), spark(row.spark),
     )  # fmt: skip
     return Row(row.name, cells, _FLOWS.get(row.flow, ""), f"queue:{quoted(row.name)}", row.paused)
 
@@ -102,8 +131,3 @@ def _schedule(row: ScheduleRow, now: int) -> Row:
 def _workflow(row: WorkflowRow, now: int) -> Row:
     cells = (row.id, row.name, row.state, f"{row.done} of {row.total}", _ago(row.created_at, now), row.reason)
     return Row(row.id, cells, output.COLOURS.get(row.state, ""), f"workflow:{quoted(row.id)}")
-
-
-def quoted(value: str) -> str:
-    """A value as the filter language takes it."""
-    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import msgspec
+from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
@@ -12,63 +14,80 @@ from rich.text import Text
 
 from windlass.cli import output
 from windlass.cli.top.model import ACTIONS, TABS, Row, State, question
-from windlass.cli.top.rows import COLUMNS, NUMBERS
+from windlass.cli.top.rows import ACCENTS, COLUMNS, NUMBERS, SPARE, spark
 from windlass.console.values import Overview
 
-_BARS = " ▁▂▃▄▅▆▇█"
 _KEYS = (
     "1-6, tab, arrows   another table",
     "j k, arrows        another row",
-    "x                  choose a row",
+    "x                  choose a row; actions are then for all that are chosen",
     "enter              look closer: the jobs of a row, or a job",
     "/                  filter jobs: state:failed task:mail.send",
     "esc                back; forget choice and filter",
     "space              stop reading, and go on",
-    "q                  leave",
+    "q, Ctrl-C          leave",
     "",
 )
-_AROUND = 9
-"""Lines of the screen that are not rows of the table."""
+_AROUND = 5
+"""Lines of the screen that are neither table nor text: the head, the warning, the tabs, a space, and the foot."""
+
+_GAP, _MARK = 2, 1
+_LEAST = 24
+"""Characters that the last column of a table gets before others have to go."""
 
 
 class Screen(msgspec.Struct, kw_only=True):
-    """What was read last. ``failure``: why that was the last that could be read."""
+    """What was read last. ``part``: of how many the rows are. ``failure``: why that was the last that could be read."""
 
     overview: Overview | None = None
-    rows: list[Row] = []
+    rows: list[Row] | None = None
+    part: str = ""
     detail: str = ""
     failure: str = ""
 
 
-def draw(screen: Screen, state: State, height: int) -> RenderableType:
-    """All of it, for a terminal of so many lines."""
+def draw(screen: Screen, state: State, width: int, height: int) -> RenderableType:
+    """All of it, for a terminal of so many columns and lines; the last line is at its bottom."""
+    room = max(3, height - _AROUND)
     body: RenderableType
     if state.help:
-        body = Panel(_help(), title="keys", title_align="left")
+        body = Panel(_help(), title="keys", title_align="left", height=room)
     elif state.detail:
-        body = Panel(_cut(screen.detail, height - 6), title=Text(state.detail), title_align="left")
+        lines = folded(screen.detail, width - 4)[state.scroll :][: room - 2]
+        body = Panel(Text("\n".join(lines), no_wrap=True), title=Text(state.detail), title_align="left", height=room)
+    elif screen.rows:
+        body = _table(screen.rows, state, width, room)
     else:
-        body = _table(screen.rows, state, max(3, height - _AROUND))
-    return Group(_head(screen.overview), _warnings(screen.overview), _tabs(state), body, _foot(screen, state))
+        text = "  reading …" if screen.rows is None else "  nothing here"
+        body = Text("\n" + text + "\n" * (room - 2), "bright_black")
+    head = (_head(screen.overview, width), _warnings(screen.overview), _tabs(screen, state))
+    return Group(*head, body, _foot(screen, state, width))
 
 
-def _head(overview: Overview | None) -> Text:
-    line = Text("windlass top  ", "bold")
+def draw_once(screen: Screen, width: int) -> RenderableType:
+    """For a pipe: no keys, and all rows."""
+    state, rows = State(cursor=-1), screen.rows or []
+    return Group(_head(screen.overview, width), _warnings(screen.overview), _table(rows, state, width, len(rows) + 1))
+
+
+def most_scroll(screen: Screen, width: int, height: int) -> int:
+    """How far a text can be moved up and still fill the screen."""
+    return max(0, len(folded(screen.detail, width - 4)) - max(1, height - _AROUND - 2))
+
+
+def _head(overview: Overview | None, width: int) -> Text:
+    line = Text("windlass top  ", "bold", no_wrap=True, overflow="ellipsis")
     if overview is None:
         return line.append("reading …", "bright_black")
     counts = overview.counts
     for name in ("ready", "running", "scheduled", "failed"):
         line.append(f"{counts.get(name, 0):,} ", output.COLOURS[name] + " bold").append(f"{name}  ", "bright_black")
     line.append(f"{overview.busy}/{overview.slots} ", "bold").append("slots  ", "bright_black")
-    line.append(f"{overview.workers} ", "bold").append("workers  ", "bright_black")
-    line.append(spark([sum(point.counts.values()) for point in overview.chart.points][-30:]), "green")
-    return line
-
-
-def spark(numbers: list[int]) -> str:
-    """Numbers as bars, the largest of them a full one."""
-    top = max(numbers, default=0)
-    return "".join(_BARS[-(-number * (len(_BARS) - 1) // top)] if top else _BARS[0] for number in numbers)
+    line.append(f"{overview.workers} ", "bold")
+    line.append(f"worker{'' if overview.workers == 1 else 's'}  ", "bright_black")
+    bars = [sum(point.counts.values()) for point in overview.chart.points]
+    left = width - line.cell_len
+    return line.append(spark(bars[-left:]), "green") if left >= 10 else line
 
 
 def _warnings(overview: Overview | None) -> Text:
@@ -77,62 +96,109 @@ def _warnings(overview: Overview | None) -> Text:
         return Text("")
     worst = min(found, key=lambda warn: not warn.serious)
     more = f"  (and {len(found) - 1} more)" if len(found) > 1 else ""
-    return Text(f"! {worst.text}{more}", "red" if worst.serious else "yellow", no_wrap=True, overflow="ellipsis")
+    colour = "red" if worst.serious else "yellow"
+    return Text(f"! {output.one_line(worst.text)}{more}", colour, no_wrap=True, overflow="ellipsis")
 
 
-def _tabs(state: State) -> Text:
-    line = Text("\n")
+def _tabs(screen: Screen, state: State) -> Text:
+    line = Text(no_wrap=True, overflow="ellipsis")
     for number, tab in enumerate(TABS, 1):
-        line.append(f" {number} {tab} ", "reverse bold" if tab == state.tab else "").append(" ")
+        line.append(f" {number} {tab} ", "reverse bold" if tab == state.tab else "")
     if state.tab == "jobs" and state.filter:
-        line.append(f"  {state.filter}", "cyan")
-    return line
+        line.append(f"  {output.one_line(state.filter)}", "cyan")
+    return line.append(f"  {screen.part}", "bright_black") if screen.part else line
 
 
-def _table(rows: list[Row], state: State, height: int) -> RenderableType:
-    if not rows:
-        return Text("\n  nothing here\n", "bright_black")
-    first = max(0, min(state.cursor - height // 2, len(rows) - height))
-    grid = Table(box=None, expand=True, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    grid.add_column("", width=1)
+# -- the table
+
+
+def _table(rows: Sequence[Row], state: State, width: int, height: int) -> RenderableType:
+    """As high as it may be, with the cursor's row in it."""
+    most = max(1, height - 1)
+    first = max(0, min(state.cursor - most // 2, len(rows) - most))
+    shown = rows[first : first + most]
     columns = COLUMNS[state.tab]
-    for place, name in enumerate(columns):
-        last = place == len(columns) - 1
-        justify: Literal["left", "right"] = "right" if name in NUMBERS else "left"
-        grid.add_column(name, justify=justify, no_wrap=True, overflow="ellipsis", ratio=1 if last else None)
-    for place, row in enumerate(rows[first : first + height], first):
-        mark = "x" if row.key in state.chosen else ""
-        style = f"{row.style} reverse".strip() if place == state.cursor else row.style
-        grid.add_row(Text(mark), *(Text(one_line(cell)) for cell in row.cells), style=style)
-    return grid
+    kept, room = fitting(columns, [row.cells for row in shown], SPARE[state.tab], width - _MARK - _GAP)
+    grid = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
+    grid.add_column("", width=_MARK)
+    for place in kept:
+        justify: Literal["left", "right"] = "right" if columns[place] in NUMBERS else "left"
+        last = room if place == kept[-1] and columns[place] not in NUMBERS else None
+        grid.add_column(columns[place], justify=justify, no_wrap=True, overflow="ellipsis", width=last)
+    for number, row in enumerate(shown, first):
+        cells = [Text(output.one_line(row.cells[place])) for place in kept]
+        chosen = row.key in state.chosen
+        if (accent := columns.index(ACCENTS[state.tab])) in kept and row.style:
+            cells[kept.index(accent)].stylize(row.style)
+        style = "reverse" if number == state.cursor else "bold" if chosen else ""
+        grid.add_row(Text("x" if chosen else ""), *cells, style=style)
+    blank = most - len(shown)
+    return Group(grid, Text("\n" * (blank - 1))) if blank and state.cursor >= 0 else grid
 
 
-def one_line(text: str) -> str:
-    """Without what moves the cursor or rings: texts of users go to a terminal."""
-    return "".join(char if char.isprintable() else " " for char in text[:500])
+def fitting(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], spare: Sequence[str], width: int
+) -> tuple[list[int], int]:
+    """Which columns fit, and how much room the last one has. That one is cut, the others are not."""
+    lines = list(rows)
+    widths = [
+        max([len(name), *(cell_len(output.one_line(line[place])) for line in lines)])
+        for place, name in enumerate(columns)
+    ]
+    least = [*widths[:-1], min(widths[-1], _LEAST)]
+    kept = list(range(len(columns)))
+    for name in spare:
+        if sum(least[place] + _GAP for place in kept) - _GAP <= width:
+            break
+        kept.remove(columns.index(name))
+    room = width - sum(widths[place] + _GAP for place in kept[:-1])
+    return kept, max(room, len(columns[kept[-1]]))
 
 
-def _cut(text: str, lines: int) -> Text:
-    kept = [one_line(line) for line in text.splitlines()[: max(1, lines)]]
-    return Text("\n".join(kept))
+# -- texts
 
 
-def _foot(screen: Screen, state: State) -> Text:
+def folded(text: str, width: int) -> list[str]:
+    """The lines of a text, the long ones on several."""
+    wide = max(width, 1)
+    lines = [output.one_line(line, 10_000) for line in text.splitlines()]
+    return [line[start : start + wide] for line in lines for start in range(0, max(len(line), 1), wide)]
+
+
+def _foot(screen: Screen, state: State, width: int) -> Text:
     if state.typing is not None:
-        return Text(f"\nfilter: {state.typing}█", "cyan")
+        return _last(f"filter: {state.typing}█", "cyan")
     if state.asking is not None:
-        return Text(f"\n{question(state.asking)}", "bold red")
-    if screen.failure:
-        return Text(f"\n{one_line(screen.failure)}", "red")
+        return _last(question(state.asking), "bold red")
     if state.said:
-        return Text(f"\n{one_line(state.said)}", "green")
-    keys = "  ".join(f"{key} {what}" for key, what in ACTIONS[state.tab].items())
-    still = "STILL  " if state.still else ""
-    return Text(f"\n{still}{keys}   enter look  x choose  / filter  space still  ? keys  q quit", "bright_black")
+        return _last(state.said, "green")
+    if screen.failure:
+        return _last(screen.failure, "red")
+    return _last(hints(state, width), "bright_black")
+
+
+def _last(text: str, style: str) -> Text:
+    return Text("\n" + output.one_line(text), style, no_wrap=True, overflow="ellipsis")
+
+
+def hints(state: State, width: int) -> str:
+    """The keys there are here, as many as fit; those for leaving and for all keys always."""
+    if state.help:
+        return "any key goes back"
+    actions = ACTIONS["jobs" if state.detail else state.tab]
+    found = ["STILL"] if state.still else []
+    found += [f"{key} {what}" for key, what in actions.items()]
+    always = ["esc back", "? keys"] if state.detail else ["? keys", "q quit"]
+    for more in ["j k scroll"] if state.detail else ["enter look", "/ filter", "x choose", "space still"]:
+        if len("  ".join([*found, more, *always])) <= width:
+            found.append(more)
+    return "  ".join([*found, *always])
 
 
 def _help() -> Text:
-    lines = list(_KEYS)
-    for tab, actions in ACTIONS.items():
-        lines += [f"{tab + ':':<12} {key}  {what}" for key, what in actions.items()]
-    return Text("\n".join(lines))
+    lines = [
+        f"{tab + ':':<11} " + ", ".join(f"{key} {what}" for key, what in actions.items())
+        for tab, actions in ACTIONS.items()
+        if actions
+    ]
+    return Text("\n".join([*_KEYS, *lines]), no_wrap=True, overflow="ellipsis")
