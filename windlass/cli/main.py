@@ -30,6 +30,8 @@ COMMANDS = {
     "breakers": "breakers:breakers",
     "workers": "queues:workers",
     "web": "web:web",
+    "alerts": "monitoring:alerts",
+    "grafana": "monitoring:grafana",
     "doctor": "doctor:doctor",
     "bench": "bench:bench",
     "celery": "celery:celery",

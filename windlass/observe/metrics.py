@@ -1,8 +1,8 @@
 """The store's numbers for Prometheus: counters of all that ever happened, and how things are now.
 
-They are of the whole app, whichever process is asked, and exact: engines count in the write that changes a job. A scrape
-is a handful of reads, some shared with the dashboard's own. Labels are names of queues, tasks, gates and schedules, of
-which bounded numbers are told apart; what is beyond is told together, and that it is.
+They are of the whole app, whichever process is asked, and exact: engines count in the write that changes a job. A
+scrape is a handful of reads, some shared with the dashboard's own. Labels are names of queues, tasks, gates and
+schedules, of which bounded numbers are told apart; what is beyond is told together, and that it is.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ STORE: dict[str, Spec] = {
     "windlass_slots_used": Spec("gauge", (), "Slots of live workers in which a job runs"),
     "windlass_gate_limit": Spec("gauge", _GATE, "Units that may run at once at a gate"),
     "windlass_gate_held": Spec("gauge", _GATE, "Units of running jobs at a gate with a limit"),
-    "windlass_gate_waiting_lanes": Spec("gauge", _GATE, "Lanes that wait at a gate: a limit, a rate, a pause, a breaker"),
+    "windlass_gate_waiting_lanes": Spec("gauge", _GATE, "Lanes that wait at a gate, whatever closes it"),
     "windlass_gate_opens_seconds": Spec("gauge", _GATE, "Time until a gate's rate or closure lets a job through"),
     "windlass_breaker_state": Spec("gauge", ("breaker", "state"), "1 for the state a breaker is in, 0 for the others"),
     "windlass_schedule_fired_total": Spec("counter", ("schedule",), "Slots of a schedule that were fired"),
