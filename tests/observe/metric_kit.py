@@ -20,46 +20,15 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.worker.helpers import soon
 
 ROOT = Path(__file__).parents[2]
-SHOP = """
-import asyncio, os, signal, time
-from prometheus_client import Counter, Gauge
-from windlass import Windlass
-app = Windlass("shop", os.environ["SHOP_URL"], lease="1.5s", beat="0.4s")
-THINGS = Counter("shop_things", "Things done", ["where"])
-LEVEL = Gauge("shop_level", "A level")
-MOST = Gauge("shop_most", "The largest", multiprocess_mode="livemax")
-
-@app.task
-async def on_loop(n: int = 1) -> int:
-    THINGS.labels("loop").inc(n)
-    LEVEL.set(2)
-    MOST.set(os.getpid())
-    return os.getpid()
-
-@app.task
-def in_thread(n: int = 1) -> int:
-    THINGS.labels("thread").inc(n)
-    return os.getpid()
-
-@app.task(runs_in="process")
-def in_process(n: int = 1) -> int:
-    THINGS.labels("process").inc(n)
-    return os.getpid()
-
-@app.task(queue="bad", retries=2, backoff=0)
-async def failing() -> None:
-    raise ValueError("no")
-
-@app.task(queue="once", unique=True)
-async def unique_one(seconds: float = 0) -> None:
-    await asyncio.sleep(seconds)
-"""
+APP = "tests.observe.shop:app"
+Numbers = dict[tuple[str, ...], float]
+"""By name and label values, in the order of the labels' names."""
 
 
 def scrape(text: str | bytes) -> Numbers:
-    """Numbers by name and label values, in the order of the labels' names. What cannot be parsed raises."""
+    """What a text tells. What cannot be parsed raises."""
     text = text.decode() if isinstance(text, bytes) else text
-    found: dict[tuple[str, ...], float] = {}
+    found: Numbers = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             key = (sample.name, *(value for _, value in sorted(sample.labels.items())))
@@ -97,14 +66,12 @@ def check_exprs(exprs: list[str], folder: Path) -> None:
 
 
 class Shop:
-    """A folder with the app; ``windlass`` commands run there and leave nothing behind."""
+    """``windlass`` commands about the shop, run in a folder; none outlives the test."""
 
-    def __init__(self, folder: Path, url: str, text: str = SHOP) -> None:
+    def __init__(self, folder: Path, url: str) -> None:
         self.folder, self.url = folder, url
-        (folder / "shop.py").write_text(text)
-        self.env = {
-            name: value for name, value in os.environ.items() if not name.startswith(("WINDLASS_", "PROMETHEUS_"))
-        }
+        own = ("WINDLASS_", "PROMETHEUS_")
+        self.env = {name: value for name, value in os.environ.items() if not name.startswith(own)}
         self.env |= {"PYTHONPATH": str(ROOT), "SHOP_URL": url}
         self._running: list[subprocess.Popen[bytes]] = []
 
@@ -126,7 +93,7 @@ class Shop:
 
     def worker(self, *args: str) -> Port:
         """A worker that serves metrics, once it is up."""
-        process = self.start("worker", "shop:app", "--metrics", "0", *args)
+        process = self.start("worker", APP, "--metrics", "0", *args)
         url = soon(lambda: self._url(process))[0]
         count = int(args[args.index("--processes") + 1]) if "--processes" in args else 1
         port = Port(url, process)
@@ -167,7 +134,7 @@ class Port:
 
     def until(self, check: Callable[[dict[tuple[str, ...], float]], Any]) -> Numbers:
         """The first scrape that is as wanted."""
-        seen: list[dict[tuple[str, ...], float]] = []
+        seen: list[Numbers] = []
 
         def ask() -> bool:
             seen.append(self.get())

@@ -16,6 +16,7 @@ import pytest
 from tests.observe import shop as tasks
 from tests.observe.metric_kit import APP, Numbers, Port, Shop, names_in, scrape
 from tests.worker.helpers import soon, within
+from windlass.errors import JobFailed
 from windlass.observe.grafana import make_dashboard
 from windlass.observe.metrics import store_metrics, worker_metrics
 from windlass.observe.names import STORE, WORKER
@@ -29,7 +30,7 @@ async def call(shop: Shop, name: str, times: int, **args: Any) -> list[Any]:
     """So many jobs, and what came of them."""
     async with tasks.caller(shop.url) as app:
         handles = [await app.tasks[name].enqueue(**args) for _ in range(times)]
-        return [await within(handle.get(), 60) for handle in handles]
+        return [await within(handle, 60) for handle in handles]
 
 
 def things(numbers: Numbers) -> dict[str, float]:
@@ -47,7 +48,8 @@ async def test_counts_are_what_happened_in_every_place_and_process(shop: Shop) -
     pids = {name: {*await call(shop, name, 6, n=2)} for name in PLACES}
     async with tasks.caller(shop.url) as app:
         handle = await app.tasks["failing"].enqueue()
-        await within(handle.wait(), 60)
+        with pytest.raises(JobFailed):
+            await within(handle, 60)
     wanted = {"loop": 12.0, "thread": 12.0, "process": 12.0}
     numbers = port.until(lambda numbers: things(numbers) == wanted and len(runs(numbers)) == 5)
     assert runs(numbers) == {
@@ -116,11 +118,15 @@ async def test_one_process_serves_itself_and_ends_in_order(lite: Shop) -> None:
     port = lite.worker()
     await call(lite, "on_loop", 3)
     port.until(lambda numbers: things(numbers) == {"loop": 3.0})
+    port.process.terminate()
+    assert port.process.wait(20) == 0
+
+
+def test_there_is_one_page(lite: Shop) -> None:
+    port = lite.worker()
     with pytest.raises(urllib.error.HTTPError, match="404") as missing:
         urllib.request.urlopen(port.url.replace("/metrics", "/"), timeout=10)
     missing.value.close()
-    port.process.terminate()
-    assert port.process.wait(20) == 0
 
 
 def test_clients_that_hang_keep_nobody_from_being_served(lite: Shop) -> None:
@@ -139,8 +145,8 @@ def test_clients_that_hang_keep_nobody_from_being_served(lite: Shop) -> None:
 async def test_every_metric_is_told_and_those_in_the_dashboard_exist(shop: Shop) -> None:
     port: Port = shop.worker()
     async with tasks.caller(shop.url) as app:
-        await within((await app.tasks["one"].enqueue(n=1)).wait(), 60)
-        await within((await app.tasks["on_loop"].enqueue()).wait(), 60)
+        await within(await app.tasks["one"].enqueue(n=1), 60)
+        await within(await app.tasks["on_loop"].enqueue(), 60)
         own = port.until(lambda numbers: ("on_loop", "succeeded") in runs(numbers))
         text = await store_metrics(app)
     told = {
@@ -156,7 +162,7 @@ async def test_every_metric_is_told_and_those_in_the_dashboard_exist(shop: Shop)
 async def test_an_embedded_worker_tells_on_demand() -> None:
     app = tasks.caller("memory://")
     async with app, app.worker() as worker:
-        await within((await app.tasks["on_loop"].enqueue()).wait())
+        await within(await app.tasks["on_loop"].enqueue())
         soon_told = scrape(worker_metrics(worker))
         assert runs(soon_told) == {("on_loop", "succeeded"): 1}
         assert things(soon_told)["loop"] >= 1

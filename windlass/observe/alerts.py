@@ -190,8 +190,8 @@ def _window(minutes: int, every: float) -> int:
 
 
 def _grown(counter: str, minutes: int, most: int) -> str:
-    """A counter grew by more than this. A series that begins with a number above 0 has no increase: it counts whole, if it
-    is new and not only seen for the first time because nothing was scraped before.
+    """A counter grew by more than this. A series that begins with a number above 0 has no increase: it counts whole, if
+    it is new, and not only seen for the first time because nothing was scraped before.
     """
     new = f"({counter} unless {counter} offset {minutes}m) and on (job, instance) windlass_store_up offset {minutes}m"
     return f"{_once(f'increase({counter}[{minutes}m])')} > {most} or {_once(new)} > {most}"

@@ -55,11 +55,8 @@ def _panels() -> dict[str, list[Panel]]:
 def _flow() -> list[Panel]:
     ready = _now("windlass_queue_jobs", "queue", 'state="ready"', _STORE)
     live = _now("windlass_queue_jobs", "queue, state", 'state!~"succeeded|cancelled|skipped"', _STORE)
-    settled, started = (
-        _counted("windlass_jobs_settled_total", "outcome"),
-        _counted("windlass_jobs_started_total", "job"),
-    )
-    accepted = _counted("windlass_jobs_accepted_total", "job")
+    settled = _counted("windlass_jobs_settled_total", "outcome")
+    accepted, started = (_counted(f"windlass_jobs_{what}_total", "job") for what in ("accepted", "started"))
     oldest = _now("windlass_queue_oldest_ready_seconds", "queue", _STORE)
     used = "max(windlass_slots_used) / (max(windlass_slots) > 0)"
     return [
@@ -120,10 +117,8 @@ def _workers() -> list[Panel]:
     lost = Line('max(windlass_workers{state="lost"})', "lost")
     running = Line("windlass_worker_running", "{{instance}} running")
     slots = Line("windlass_worker_slots", "{{instance}} slots")
-    lag, memory, stuck = (
-        (Line(f"windlass_worker_{what}", "{{instance}}"),)
-        for what in ("loop_lag_seconds", "memory_bytes", "stuck_threads")
-    )
+    names = ("loop_lag_seconds", "memory_bytes", "stuck_threads")
+    lag, memory, stuck = ((Line(f"windlass_worker_{name}", "{{instance}}"),) for name in names)
     return [
         Panel("Workers", "That serve each queue", (serving, lost)),
         Panel("Running jobs", "In each worker, of its slots", (running, slots)),
