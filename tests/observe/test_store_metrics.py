@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
+import subprocess
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from tests.observe import shop as tasks
-from tests.observe.metric_kit import Numbers, scrape
+from tests.observe.metric_kit import Numbers, promtool, scrape
 from tests.servers.redis import RedisServer, fresh_prefix
 from tests.worker.helpers import eventually, within
 from windlass import Windlass, __version__, every
 from windlass.console.shared import shared_of
+from windlass.core.access import make_access
 from windlass.errors import JobFailed
 from windlass.observe import metrics
-from windlass.observe.metrics import store_metrics
+from windlass.observe.families import CONTENT_TYPE
+from windlass.observe.metrics import store_metrics, worker_metrics
 from windlass.observe.names import OTHER, STORE
 from windlass.store.base import QueueInfo, Total
 from windlass.testing.failing import FailingStore, Faults
+from windlass.web import Token, windlass_dashboard
 from windlass.worker.service import Worker
 
 
@@ -123,6 +129,46 @@ async def test_every_metric_has_its_labels_and_its_kind(app: Windlass) -> None:
     kinds = dict(line.split()[2:] for line in text.splitlines() if line.startswith("# TYPE "))
     assert kinds == {name: spec.kind for name, spec in STORE.items()}
     assert all(name.endswith("_total") == (spec.kind == "counter") for name, spec in STORE.items())
+
+
+async def test_they_are_as_prometheus_wants_them(app: Windlass) -> None:
+    async with app.worker() as worker:
+        await within(await app.tasks["on_loop"].enqueue())
+        for text in (await store_metrics(app), worker_metrics(worker, registry=None)):
+            argv = [promtool(), "check", "metrics"]
+            answer = await asyncio.to_thread(subprocess.run, argv, input=text, capture_output=True, check=False)
+            assert (answer.returncode, answer.stdout + answer.stderr) == (0, b"")
+
+
+async def test_the_dashboard_tells_them_to_those_who_may_read_everything() -> None:
+    reading, some = make_access("a", ["read"], []), make_access("b", ["read"], ["emails"])
+    tokens = {
+        "one that may read": ("a", reading),
+        "one that sees some queues": ("b", some),
+        "one without that right": ("c", make_access("c", ["retry"], [])),
+    }
+    async with tasks.caller("memory://") as app:
+        web = windlass_dashboard(app, auth=[Token(tokens)])
+        transport = httpx2.ASGITransport(web)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost", trust_env=False) as client:
+            codes = {}
+            for token in (
+                "one that may read",
+                "one that sees some queues",
+                "one without that right",
+                "one that nobody knows",
+            ):
+                answer = await client.get("/metrics", headers={"Authorization": f"Bearer {token}"})
+                codes[token] = answer.status_code
+                if token == "one that may read":
+                    assert answer.headers["content-type"] == CONTENT_TYPE
+                    assert scrape(answer.text)["windlass_store_up",] == 1
+    assert codes == {
+        "one that may read": 200,
+        "one that sees some queues": 403,
+        "one without that right": 403,
+        "one that nobody knows": 401,
+    }
 
 
 async def test_a_store_that_is_away_is_a_number() -> None:

@@ -17,21 +17,21 @@ from prometheus_client import Metric
 
 from windlass import __version__
 from windlass.app import Windlass
-from windlass.breakers import every_breaker
+from windlass.breakers import info_of
 from windlass.console.desk import Desk
 from windlass.console.queues import queue_names
 from windlass.console.snapshot import Snapshot, snapshot, store_info
 from windlass.core.access import Access
 from windlass.core.breaker import Mode
 from windlass.core.limits import NO_LIMITS
+from windlass.core.terms import breaker_gate
 from windlass.errors import StoreError
 from windlass.gates import LimitInfo, limit_info
 from windlass.observe.families import as_text
 from windlass.observe.making import number, numbers
 from windlass.observe.names import DEAD, ENDS, FAILURES, JOBS, OTHER, SETTLED
 from windlass.observe.workers import worker_metrics
-from windlass.schedules import read_all
-from windlass.store.base import QueueInfo, Schedule, Total
+from windlass.store.base import GateInfo, QueueInfo, Schedule, Total
 
 __all__ = ["store_metrics", "worker_metrics"]
 
@@ -59,7 +59,7 @@ async def _read(app: Windlass) -> list[Metric]:
     desk = Desk(app, Access(user="metrics"), "code")
     store = await desk.store()
     now, totals = await snapshot(desk), await store.totals()
-    schedules = await read_all(store)
+    schedules = (await store.schedules()).schedules  # a page, which is more than is told
     gates = _gates(now)
     info = await store_info(desk)
     names = queue_names(desk, now)
@@ -70,7 +70,7 @@ async def _read(app: Windlass) -> list[Metric]:
         *_queues(now, names),
         *_workers(now),
         *_limits(gates[:GATES]),
-        await _breakers(app),
+        _breakers(app, now),
         *_schedules(schedules[:SCHEDULES]),
         number("windlass_store_up", 1),
         numbers("windlass_folded_series", {(what,): max(0, count) for what, count in sorted(folded.items())}),
@@ -180,8 +180,13 @@ def _limits(gates: list[LimitInfo]) -> Iterator[Metric]:
     yield numbers("windlass_gate_opens_seconds", opens)
 
 
-async def _breakers(app: Windlass) -> Metric:
-    found = (await every_breaker(app))[:GATES]
+def _breakers(app: Windlass, now: Snapshot) -> Metric:
+    """Those that the app names, and those with a gate in the store."""
+    prefix = breaker_gate("")
+    names = {task.layer["breaker"] for task in app.tasks.values() if task.layer.get("breaker")} | app.breakers.keys()
+    names |= {name.removeprefix(prefix) for name in now.gates if name.startswith(prefix)}
+    gates = {name: now.gates.get(prefix + name) or GateInfo(name=prefix + name) for name in sorted(names)[:GATES]}
+    found = [info_of(name, gate) for name, gate in gates.items()]
     states = {(info.name, str(mode)): float(info.state is mode) for info in found for mode in Mode}
     return numbers("windlass_breaker_state", states)
 

@@ -71,6 +71,7 @@ STORE: dict[str, Spec] = {
 
 WAIT, RUN, WHOLE = "windlass_worker_wait_seconds", "windlass_worker_run_seconds", "windlass_worker_job_seconds"
 RUNS, LOST = "windlass_worker_runs_total", "windlass_worker_lost_claims_total"
+ERRORS = "windlass_worker_store_errors_total"
 DEATHS, FOLDED = "windlass_worker_process_deaths_total", "windlass_worker_folded_series"
 
 WORKER: dict[str, Spec] = {
@@ -79,6 +80,7 @@ WORKER: dict[str, Spec] = {
     RUN: Spec("histogram", _BY, "Of the task's own code, each attempt"),
     WHOLE: Spec("histogram", _BY, "From being enqueued to the end of the job, over all attempts"),
     LOST: Spec("counter", (), "Claims that the store gave to others while the job was running here"),
+    ERRORS: Spec("counter", (), "Exchanges with the store that got no answer, or a refusal"),
     DEATHS: Spec("counter", (), "Worker processes that died under their supervisor"),
     "windlass_worker_processes": Spec("gauge", (), "Worker processes"),
     "windlass_worker_slots": Spec("gauge", (), "Jobs that can run at once"),

@@ -16,7 +16,7 @@ from prometheus_client import Metric
 from windlass.core.chart import CELLS, Series, Sheet, add_series, merge
 from windlass.observe.families import Family, add_up, as_metrics, as_text, lasting
 from windlass.observe.making import histogram, number, numbers
-from windlass.observe.names import DEATHS, FOLDED, LARGEST, LOST, OTHER, RUN, RUNS, WAIT, WHOLE
+from windlass.observe.names import DEATHS, ERRORS, FOLDED, LARGEST, LOST, OTHER, RUN, RUNS, WAIT, WHOLE
 
 log = logging.getLogger("windlass.metrics")
 
@@ -110,7 +110,7 @@ def _own(found: Snapshot) -> Iterator[Metric]:
     yield histogram(WAIT, (((one.queue, one.task), one.wait, one.wait_ms) for one in series if one.wait))
     yield histogram(RUN, (((one.queue, one.task), one.run, one.run_ms) for one in series if one.run))
     yield histogram(WHOLE, (((one.queue, one.task), one.whole, one.whole_ms) for one in series if one.whole))
-    for name, value in {LOST: 0.0, DEATHS: 0.0, **found.counts}.items():
+    for name, value in {LOST: 0.0, ERRORS: 0.0, DEATHS: 0.0, **found.counts}.items():
         yield number(name, value)
     for name, value in found.gauges.items():
         yield number(name, value)

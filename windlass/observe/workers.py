@@ -16,7 +16,7 @@ import msgspec
 from prometheus_client import REGISTRY, CollectorRegistry
 
 from windlass.observe.families import Family, add_up, read_registry
-from windlass.observe.names import LOST
+from windlass.observe.names import ERRORS, LOST
 from windlass.observe.snapshots import Gathered, Snapshot, describe, encode
 from windlass.worker.gather import Measures
 from windlass.worker.memory import resident_bytes
@@ -43,7 +43,8 @@ def measure(worker: Worker) -> Snapshot:
         "windlass_worker_loop_lag_seconds": worker.lag,
         "windlass_worker_memory_bytes": resident_bytes(),
     }
-    return Snapshot(executor.tracker.whole(), {LOST: executor.tracker.lost}, gauges)
+    counts: dict[str, float] = {LOST: executor.tracker.lost, ERRORS: worker.pump.store_errors}
+    return Snapshot(executor.tracker.whole(), counts, gauges)
 
 
 def worker_metrics(worker: Worker, registry: CollectorRegistry | None = REGISTRY) -> bytes:
