@@ -140,5 +140,5 @@ class Port:
             seen.append(self.get())
             return bool(check(seen[-1]))
 
-        soon(ask, every=0.05)
+        soon(ask, 40, every=0.05)
         return seen[-1]

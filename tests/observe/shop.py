@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Iterator
 
-from prometheus_client import Counter, Gauge
+from prometheus_client import REGISTRY, Counter, Gauge, Metric
+from prometheus_client.registry import Collector
 
 from tests.worker.helpers import SHORT
 from tests.worker.jobs import adopt
@@ -14,6 +16,7 @@ from windlass import Windlass
 app = Windlass("shop", os.environ.get("SHOP_URL", "memory://"), **SHORT)
 THINGS = Counter("shop_things", "Things done", ["where"])
 LEVEL = Gauge("shop_level", "A level")
+MANY = Counter("shop_many", "With many labels", ["x"])
 MOST = Gauge("shop_most", "The largest", multiprocess_mode="livemax")
 
 
@@ -43,6 +46,24 @@ def in_thread(n: int = 1) -> int:
 def in_process(n: int = 1) -> int:
     THINGS.labels("process").inc(n)
     return os.getpid()
+
+
+@app.task(name="many")
+async def many(n: int) -> None:
+    for x in range(n):
+        MANY.labels(f"value number {x}").inc()
+
+
+@app.task(name="spoil")
+async def spoil() -> None:
+    class Broken(Collector):
+        def collect(self) -> Iterator[Metric]:
+            raise ValueError("nothing to tell")
+
+        def describe(self) -> Iterator[Metric]:
+            return iter(())
+
+    REGISTRY.register(Broken())
 
 
 @app.task(name="failing", queue="bad", retries=2, backoff=0)

@@ -106,6 +106,25 @@ async def test_replaced_processes_say_their_last_word(lite: Shop) -> None:
     assert numbers["windlass_worker_process_deaths_total",] == 0
 
 
+async def test_numbers_that_no_pipe_holds_at_once_arrive(lite: Shop) -> None:
+    port = lite.worker("--processes", "2")
+    for _ in range(4):
+        await call(lite, "many", 1, n=5_000)
+    port.until(lambda numbers: sum(value for key, value in numbers.items() if key[0] == "shop_many_total") == 20_000)
+    port.process.terminate()
+    assert port.process.wait(20) == 0
+
+
+async def test_a_collector_that_fails_takes_no_numbers_back(lite: Shop) -> None:
+    port = lite.worker()
+    await call(lite, "on_loop", 3)
+    port.until(lambda numbers: things(numbers) == {"loop": 3.0})
+    await call(lite, "spoil", 1)
+    numbers = port.until(lambda numbers: ("spoil", "succeeded") in runs(numbers))
+    assert things(numbers) == {"loop": 3.0}
+    assert lite.log().count("a collector of the app's metrics fails") == 1
+
+
 def test_gauges_are_of_the_living(lite: Shop) -> None:
     port = lite.worker("--processes", "2")
     victim = psutil.Process(port.process.pid).children()[0]

@@ -97,6 +97,9 @@ class Port:
             raise ConfigError(f"metrics cannot be served at {shown(host, port)}: {why}") from error
         taken = int(self._server.server_address[1])
         self.url = f"http://{shown(host, taken)}/metrics"
+        if hasattr(os, "register_at_fork"):
+            # A process that user code forks would keep the port from the next worker.
+            os.register_at_fork(after_in_child=self._server.socket.close)
         threading.Thread(target=self._server.serve_forever, name="windlass-scrapes", daemon=True).start()
 
     def close(self) -> None:

@@ -72,7 +72,7 @@ class Gathered:
     def heard(self, pid: int, words: bytes) -> None:
         try:
             said = decode(words)
-        except ValueError as error:  # user code that found the pipe; what was said before holds
+        except Exception as error:  # user code that found the pipe, and may say anything; what was said before holds
             if not self._warned:
                 log.warning("process %d told no metrics but something else: %s", pid, error)
             self._warned = True
@@ -83,16 +83,14 @@ class Gathered:
     def gone(self, pid: int, died: bool = False) -> None:
         with self._lock:
             last = self._living.pop(pid, None)
-            if died:
-                self._dead.counts[DEATHS] = self._dead.counts.get(DEATHS, 0) + 1
-            if last is not None:
-                kept = Snapshot(last.series, last.counts, {}, lasting(last.families))
-                self._dead = add([self._dead, kept])
+            left = [Snapshot(last.series, last.counts, {}, lasting(last.families))] if last is not None else []
+            self._dead = add([self._dead, *left, Snapshot(counts={DEATHS: float(died)})])
 
     def total(self) -> Snapshot:
         with self._lock:
             # The living first: where the code has changed, their word on a metric holds.
-            return add([*self._living.values(), self._dead])
+            every = [*self._living.values(), self._dead]
+        return add(every)  # which changes none of them, and may take its time
 
 
 # -- in words

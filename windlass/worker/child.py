@@ -42,7 +42,7 @@ from windlass.worker.frames import (
 from windlass.worker.functions import load_object, run_function
 from windlass.worker.inside import here
 from windlass.worker.memory import resident_bytes
-from windlass.worker.metering import Meter
+from windlass.worker.metering import ChildMeter
 
 Emit = Callable[[str, Any], None]
 Body = Callable[[Any, RunRequest, Emit], Outcome]
@@ -69,7 +69,7 @@ class Child:
             return 0
         try:
             app, body = _prepare(setup)
-            meter = Meter(setup.measure, lambda words: self._send(Measured(words))) if setup.measure else None
+            meter = ChildMeter(setup.measure, lambda words: self._send(Measured(words))) if setup.measure else None
         except BaseException:
             self._send(NotReady(traceback.format_exc()))
             return 1

@@ -15,7 +15,7 @@ EVERY = 1.0
 """Seconds between two messages, at least."""
 
 
-class Meter:
+class ChildMeter:
     """``function`` names what measures; its answer, if it is another than before, goes to ``send``."""
 
     def __init__(self, function: str, send: Callable[[bytes], None]) -> None:
