@@ -21,6 +21,7 @@ from windlass.core.job import State
 from windlass.core.keep import DEFAULT_KEEP, Keep
 from windlass.core.links import WIDTH
 from windlass.core.options import APP_NAMES, CALL_NAMES, QUEUE_NAMES, TASK_NAMES, Resolved
+from windlass.observe.names import STORE, WORKER, Spec
 from windlass.settings import AppOptions, Settings, WorkerOptions
 from windlass.store.base import StoreSettings
 from windlass.store.redis import faults, place
@@ -224,6 +225,16 @@ def test_limits_of_workflows() -> None:
 def cells_of(text: str) -> list[list[str]]:
     lines = [line for line in text.splitlines() if line.startswith("|")][2:]
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+
+
+# -- metrics
+
+
+@pytest.mark.parametrize(("title", "known"), [("Of the store", STORE), ("Of a worker", WORKER)])
+def test_every_metric_is_there(title: str, known: dict[str, Spec]) -> None:
+    table = rows(section("docs/reference/metrics.md", title))
+    found = {name: Spec(kind, tuple(re.findall(r"\w+", labels)), text) for name, (kind, labels, text) in table.items()}
+    assert found == {name: spec._replace(labels=spec.labels or ("none",)) for name, spec in known.items()}
 
 
 # -- the command line

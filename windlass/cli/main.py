@@ -32,6 +32,8 @@ COMMANDS = {
     "web": "web:web",
     "audit": "audit:audit",
     "schema": "schema:schema",
+    "alerts": "monitoring:alerts",
+    "grafana": "monitoring:grafana",
     "doctor": "doctor:doctor",
     "bench": "bench:bench",
     "celery": "celery:celery",

@@ -15,7 +15,7 @@ import msgspec
 
 from windlass.cli import banner
 from windlass.cli.errors import CliError, as_cli_error
-from windlass.cli.worker import ARGUMENTS, command
+from windlass.cli.worker import ARGUMENTS, command, need_metrics
 from windlass.errors import WindlassError
 from windlass.store import make_store
 from windlass.worker.leash import EXIT_CONFIG, Leash
@@ -27,13 +27,21 @@ log = logging.getLogger("windlass.supervisor")
 def supervise(given: dict[str, Any], spec: str, log_format: str) -> int:
     """Start the workers and keep them alive until told to stop; answers the exit code."""
     arguments = click.get_current_context().meta[ARGUMENTS]
+    metrics = need_metrics() if given.get("metrics") else None
     found = _describe(command(arguments, "--describe"))
     options = SupervisorOptions(
         processes=given["processes"] or 1, autoscale=given["autoscale"], grace=found.grace, reload=given["reload"],
         reload_paths=_watched(spec),
     )  # fmt: skip
     banner.show(found, os.getpid(), _processes(options), log_format)
-    return run_supervisor(command(arguments, "--child"), options, lambda worker: bury(found, worker), log)
+    port, gathered = metrics.serve(*given["metrics"]) if metrics else (None, None)
+    try:
+        return run_supervisor(
+            command(arguments, "--child"), options, lambda worker: bury(found, worker), log, gather=gathered
+        )
+    finally:
+        if port is not None:
+            port.close()
 
 
 def _describe(argv: list[str]) -> banner.Description:
@@ -85,6 +93,9 @@ def be_child(work: Callable[[Callable[[dict[str, Any]], None] | None], int]) -> 
             raise failure from error
         leash.failed("\n".join(filter(None, [failure.detail, failure.message])))
         return EXIT_CONFIG
+    finally:
+        if leash is not None:
+            leash.finish()
 
 
 def reporter(leash: Leash) -> Callable[[dict[str, Any]], None]:

@@ -89,7 +89,8 @@ def takes_app(
         @functools.wraps(command)
         def called(words: tuple[str, ...], app_spec: str | None, url: str | None = None, **options: Any) -> Any:
             given = words or app_spec or url or click.get_current_context().meta.get("windlass.app")
-            if optional and not given and not (os.environ.get("WINDLASS_APP") or os.environ.get("WINDLASS_URL")):
+            named = os.environ.get("WINDLASS_APP") or (by_url and os.environ.get("WINDLASS_URL"))
+            if optional and not given and not named:
                 return command(target=None, **options)
             target, rest = pick(words, app_spec, url, own, by_url)
             if own:

@@ -84,6 +84,18 @@ def scale(ctx: click.Context, param: click.Parameter, value: str | None) -> tupl
     return max(low, 1), high
 
 
+def address(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, int] | None:
+    """A port of this machine, or a host and a port: ``9100``, ``0.0.0.0:9100``, ``[::]:9100``."""
+    if value is None:
+        return None
+    host, colon, port = value.rpartition(":")
+    bare = host.removeprefix("[").removesuffix("]")
+    if not port.isdecimal() or int(port) > 65535 or (colon and not bare) or (":" in bare and host == bare):
+        text = f"{value!r} is no port: write one such as 9100, or with an address before it, 0.0.0.0:9100 or [::]:9100"
+        raise click.BadParameter(text, ctx, param)
+    return bare or "127.0.0.1", int(port)
+
+
 def json_or_text(text: str) -> Any:
     """A JSON value where it is one, else the text itself."""
     try:

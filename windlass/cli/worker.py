@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import click
@@ -37,6 +37,8 @@ _COUNT: dict[str, Any] = {"type": click.IntRange(min=1), "metavar": "N"}
 @click.option(
     "--max-memory", type=click.IntRange(min=1), metavar="MB", help="Replace a process that occupies more than this."
 )
+@click.option("--metrics", callback=values.address, metavar="[HOST:]PORT",
+              help="Serve metrics for Prometheus here, of all processes; 0 takes a free port.")  # fmt: skip
 @click.option("--reload", is_flag=True, help="Restart when a source file changes, for development.")
 @click.option("--import", "imports", multiple=True, metavar="MODULE", help="A module that declares tasks; repeatable.")
 @click.option("--log-level", type=click.Choice(LEVELS, case_sensitive=False), default="info", show_default=True,
@@ -62,7 +64,7 @@ def worker(target: Target, imports: tuple[str, ...], log_level: str, log_format:
     if given["processes"] and given["autoscale"]:
         raise click.UsageError("give --processes or --autoscale, not both")
     if given["child"] or given["describe"] or not supervised(given):
-        job = Job(target, imports, worker_options(given), log_level, log_format)
+        job = Job(target, imports, worker_options(given), log_level, log_format, given["metrics"])
         sys.exit(job.describe() if given["describe"] else job.be_child() if given["child"] else job.run())
     from windlass.cli.supervise import supervise
 
@@ -91,6 +93,7 @@ class Job(NamedTuple):
     options: dict[str, Any]
     log_level: str
     log_format: str
+    metrics: tuple[str, int] | None = None
 
     def load(self) -> Windlass:
         app = self.target.load()
@@ -102,9 +105,15 @@ class Job(NamedTuple):
         """Be a worker until told to stop."""
         from windlass.worker.service import EXIT_REPLACE, run_worker
 
+        metrics = need_metrics() if self.metrics else None
         app = self.load()
         banner.show(description(app, self.options), os.getpid(), "1", self.log_format)
-        code = run_worker(app, self.options)
+        if metrics is None or self.metrics is None:
+            code = run_worker(app, self.options)
+        else:
+            port, gathered = metrics.serve(*self.metrics)
+            code = run_worker(app, self.options, companion=metrics.meter_of_one(gathered))
+            port.close()
         if code == EXIT_REPLACE:
             # Nobody else is there to do it: the same process begins anew, and with it go its stuck threads.
             os.execv(sys.executable, command(click.get_current_context().meta[ARGUMENTS]))
@@ -120,7 +129,22 @@ class Job(NamedTuple):
         from windlass.cli.supervise import be_child
         from windlass.worker.service import run_worker
 
-        return be_child(lambda report: run_worker(self.load(), self.options, report=report))
+        def work(report: Callable[[dict[str, Any]], None] | None) -> int:
+            meter = None
+            if self.metrics and report is not None:
+                meter = need_metrics().Meter(lambda words: report({"measured": words}))
+            return run_worker(self.load(), self.options, report=report, companion=meter)
+
+        return be_child(work)
+
+
+def need_metrics() -> Any:
+    """The module that serves metrics, or what to install."""
+    try:
+        import windlass.observe.serving as module
+    except ImportError as error:
+        raise CliError("--metrics needs more packages: pip install 'windlass[telemetry]'") from error
+    return module
 
 
 def command(arguments: Sequence[str], flag: str = "") -> list[str]:

@@ -26,6 +26,7 @@ from windlass.worker.frames import (
     CancelRun,
     FromChild,
     Leave,
+    Measured,
     Note,
     NotReady,
     Ready,
@@ -41,6 +42,7 @@ from windlass.worker.frames import (
 from windlass.worker.functions import load_object, run_function
 from windlass.worker.inside import here
 from windlass.worker.memory import resident_bytes
+from windlass.worker.metering import ChildMeter
 
 Emit = Callable[[str, Any], None]
 Body = Callable[[Any, RunRequest, Emit], Outcome]
@@ -67,6 +69,7 @@ class Child:
             return 0
         try:
             app, body = _prepare(setup)
+            meter = ChildMeter(setup.measure, lambda words: self._send(Measured(words))) if setup.measure else None
         except BaseException:
             self._send(NotReady(traceback.format_exc()))
             return 1
@@ -74,8 +77,14 @@ class Child:
         _install_signals()
         self._send(Ready())
         while isinstance(request := self._inbox.get(), RunRequest):
+            if meter is not None:
+                meter.begin()
             outcome = self._run(app, body, request)
             self._send(reply_to(request.id, outcome, resident_bytes() if setup.report_memory else 0))
+            if meter is not None:
+                meter.end()
+        if meter is not None:
+            meter.leave()
         return 0
 
     def _run(self, app: Any, body: Body, request: RunRequest) -> Outcome:
@@ -122,6 +131,7 @@ class Child:
     def _after_fork(self) -> None:
         """A process that user code forks is not a child of the pool: it keeps neither the socket nor the deaf ears."""
         self._sock.close()
+        self._sending = threading.Lock()  # another thread may have had it at the fork, and is not here to let it go
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGUSR1, signal.SIG_DFL)

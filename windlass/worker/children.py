@@ -19,6 +19,7 @@ from windlass.errors import WindlassError
 from windlass.worker import runner
 from windlass.worker.frames import RunRequest
 from windlass.worker.functions import function_path, function_request, function_result, load_object
+from windlass.worker.gather import Measures
 from windlass.worker.inside import here
 from windlass.worker.pool import ProcessPool
 from windlass.worker.process import ChildDied, ChildStartFailed, PoolClosed
@@ -33,8 +34,10 @@ log = logging.getLogger("windlass.worker")
 class Children:
     """The worker's side of its process pool. The pool starts with the first job that needs it."""
 
-    def __init__(self, size: int, on_message: Callable[[str, str, Any], None]) -> None:
-        self._size, self._on_message = size, on_message
+    def __init__(
+        self, size: int, on_message: Callable[[str, str, Any], None], measures: Measures | None = None
+    ) -> None:
+        self._size, self._on_message, self._measures = size, on_message, measures
         self._pool: ProcessPool | None = None
         self._calls = 0
 
@@ -45,7 +48,7 @@ class Children:
 
     async def _started(self) -> ProcessPool:
         if self._pool is None:
-            self._pool = ProcessPool(self._size, None, "", on_message=self._on_message)
+            self._pool = ProcessPool(self._size, None, "", on_message=self._on_message, measures=self._measures)
             await self._pool.start()
         return self._pool
 

@@ -25,7 +25,10 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class Setup(msgspec.Struct, tag="setup"):
-    """The first frame: how to become a copy of the worker that is ready to run jobs."""
+    """The first frame: how to become a copy of the worker that is ready to run jobs.
+
+    ``measure``: the function that measures the child, for metrics; empty where nobody wants to know.
+    """
 
     target: str
     imports: list[str]
@@ -33,6 +36,7 @@ class Setup(msgspec.Struct, tag="setup"):
     path: list[str]
     parent: int
     report_memory: bool
+    measure: str = ""
 
 
 class RunRequest(msgspec.Struct, tag="run", kw_only=True, omit_defaults=True):
@@ -101,6 +105,12 @@ class Note(msgspec.Struct, tag="note"):
     data: Any
 
 
+class Measured(msgspec.Struct, tag="measured"):
+    """What the child measured of itself, as bytes that only ``windlass.observe`` reads."""
+
+    words: bytes
+
+
 class RunReply(msgspec.Struct, tag="reply", kw_only=True, omit_defaults=True):
     """How a run ended: exactly one of the outcomes is set, under its own name.
 
@@ -145,7 +155,7 @@ def reply_to(job_id: str, outcome: Outcome, memory: int = 0) -> RunReply:
 
 
 ToChild = Setup | RunRequest | CancelRun | SoftTimeoutRun | Leave
-FromChild = Ready | NotReady | Note | RunReply
+FromChild = Ready | NotReady | Note | Measured | RunReply
 
 decode_for_child = msgspec.msgpack.Decoder(ToChild).decode
 decode_from_child = msgspec.msgpack.Decoder(FromChild).decode

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 import msgspec
@@ -20,6 +20,10 @@ from windlass.worker.scaling import Load
 _decode = msgspec.json.Decoder(Report).decode
 # What a worker may take to obey "now".
 _QUIT_TIME = 2.0
+# No line is as long as this; what is came from user code that found the descriptor.
+_LONGEST_LINE = 64_000_000
+# So much is read in one go: a worker that never stops talking must not keep its supervisor from the others.
+_READS, _READ_SIZE = 64, 65536
 
 
 class Member:
@@ -42,7 +46,7 @@ class Member:
         finally:
             os.close(theirs)
         os.set_blocking(self.fd, False)
-        self._line = b""
+        self._line = bytearray()
         self.crashes = crashes
         self.started_at = now
         self.kill_at: float | None = None
@@ -52,6 +56,7 @@ class Member:
         self.worker = ""
         self.error = ""
         self.load: Load | None = None
+        self.measured = b""
 
     @property
     def pid(self) -> int:
@@ -60,18 +65,33 @@ class Member:
     def listen(self) -> bool:
         """Take in what the worker has reported; False when there is nothing more to come."""
         with suppress(BlockingIOError):
-            while data := os.read(self.fd, 65536):
-                *lines, self._line = (self._line + data).split(b"\n")
-                for report in _reports(lines):
-                    self._take(report)
-            return False
+            for _ in range(_READS):
+                data = os.read(self.fd, _READ_SIZE)
+                if not data:
+                    return False
+                self._hear(data)
         return True
+
+    def _hear(self, data: bytes) -> None:
+        first, *more = data.split(b"\n")
+        self._line += first
+        for part in more:
+            self._take_line(bytes(self._line))
+            self._line = bytearray(part)
+        if len(self._line) > _LONGEST_LINE:
+            self._line.clear()
+
+    def _take_line(self, line: bytes) -> None:
+        # A line that is not a report came from user code that found the descriptor; it is nobody's word.
+        with suppress(msgspec.MsgspecError):
+            self._take(_decode(line))
 
     def _take(self, report: Report) -> None:
         self.worker = report.worker or self.worker
         self.ready = self.ready or report.ready
         self.load = report.load or self.load
         self.error = report.error or self.error
+        self.measured = report.measured or self.measured
 
     def ask_to_stop(self, kill_at: float) -> None:
         """Let it drain, until ``kill_at``."""
@@ -106,10 +126,3 @@ class Member:
 
     def close(self) -> None:
         os.close(self.fd)
-
-
-def _reports(lines: list[bytes]) -> Iterator[Report]:
-    for line in lines:
-        # A line that is not a report came from user code that found the descriptor; it is nobody's word.
-        with suppress(msgspec.MsgspecError):
-            yield _decode(line)

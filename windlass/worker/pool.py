@@ -17,7 +17,8 @@ from typing import Any
 
 from windlass.errors import ConfigError, WindlassError
 from windlass.worker import frames
-from windlass.worker.frames import FromChild, Note, RunReply, RunRequest
+from windlass.worker.frames import FromChild, Measured, Note, RunReply, RunRequest
+from windlass.worker.gather import Measures
 from windlass.worker.process import ChildDied, ChildProcess, ChildStartFailed, PoolClosed
 
 __all__ = ["ChildDied", "ChildStartFailed", "PoolClosed", "ProcessPool", "RunReply", "RunRequest"]
@@ -50,18 +51,21 @@ class ProcessPool:
 
     ``max_jobs`` and ``max_memory`` (bytes) replace a child after that many jobs or above that size; 0 is never.
     ``on_message(job_id, kind, data)`` hears what jobs say while they run. ``command`` starts another interpreter.
+    ``measures``: how children measure themselves, and who is told.
     """
 
     def __init__(
         self, size: int, command: Sequence[str] | None, target: str, *, max_jobs: int = 0, max_memory: int = 0,
         on_message: Callable[[str, str, Any], None], imports: Sequence[str] = (), body: str = frames.DEFAULT_BODY,
-        start_timeout: float = 120.0,
+        start_timeout: float = 120.0, measures: Measures | None = None,
     ) -> None:  # fmt: skip
         if size < 1:
             raise ConfigError(f"a process pool needs at least one child, not {size}")
         self._size = size
         self._command = tuple(command or _CHILD)
-        self._setup = frames.Setup(target, list(imports), body, [], os.getpid(), max_memory > 0)
+        self._measures = measures
+        measure = measures.function if measures else ""
+        self._setup = frames.Setup(target, list(imports), body, [], os.getpid(), max_memory > 0, measure)
         self._max_jobs = max_jobs
         self._max_memory = max_memory
         self._on_message = on_message
@@ -215,6 +219,10 @@ class ProcessPool:
             run.started()
 
     def _on_frame(self, child: ChildProcess, frame: FromChild) -> None:
+        if isinstance(frame, Measured):
+            if self._measures is not None:
+                self._measures.gather.heard(child.pid, frame.words)
+            return
         run = self._run_of(child)
         if isinstance(frame, Note) and run is not None:
             self._pass_on(frame)
@@ -257,6 +265,8 @@ class ProcessPool:
     def _on_gone(self, child: ChildProcess) -> None:
         self._busy.discard(child)
         self._leaving.discard(child)
+        if self._measures is not None:
+            self._measures.gather.gone(child.pid)
         if child in self._idle:
             self._idle.remove(child)
             log.warning("an idle process child died: %s", child.death())

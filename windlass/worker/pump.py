@@ -50,7 +50,7 @@ class Pump:
         self._batch = BATCH_FIRST if self._paced else MAX_BATCH
         self.worker = ""
         self.heed_schedules: Callable[[int], None] = lambda stamp: None
-        self.seq = self.acked = 0
+        self.seq = self.acked = self.store_errors = 0
         self.hungry = self.drain = self.stopping = self.paused = False
 
     def retire(self) -> None:
@@ -137,12 +137,14 @@ class Pump:
                 failpoint("after_settle")
             except StoreUnavailable as error:
                 failures += 1
+                self.store_errors += 1
                 if failures == 1:
                     log.warning("the store cannot be reached, will go on trying: %s", error)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, RETRY_MAX)
                 continue
             except StoreError as error:
+                self.store_errors += 1
                 log.error("the store refused an exchange: %s", error)
                 await asyncio.sleep(pause)
                 self._gone()

@@ -23,6 +23,7 @@ from windlass.store.base import BeatReply, Presence
 from windlass.worker.charts import Charts
 from windlass.worker.children import Children
 from windlass.worker.executor import Executor
+from windlass.worker.gather import Companion
 from windlass.worker.graphs import Graphs
 from windlass.worker.heartbeat import Heartbeat, Watched
 from windlass.worker.memory import Cpu, resident_bytes
@@ -47,9 +48,12 @@ Report = Callable[[dict[str, Any]], None]
 class Worker:
     """One worker process' worth of running jobs."""
 
-    def __init__(self, app: Windlass, options: Mapping[str, Any], report: Report | None = None) -> None:
+    def __init__(
+        self, app: Windlass, options: Mapping[str, Any], report: Report | None = None,
+        companion: Companion | None = None,
+    ) -> None:  # fmt: skip
         app.load()
-        self.app, self.plan, self._report = app, plan(app, options), report
+        self.app, self.plan, self._report, self._companion = app, plan(app, options), report, companion
         self._declares = declarations(app)
         app.schedules.plans()  # what is wrong with one is said before anything starts
         self._started_at = int(time.time() * 1000)
@@ -65,7 +69,8 @@ class Worker:
         loop = asyncio.get_running_loop()
         client = await self.app.client()
         self._store = client.store
-        self._children = Children(self.plan.children or os.cpu_count() or 1, self._on_child_message)
+        measures = self._companion.measures if self._companion else None
+        self._children = Children(self.plan.children or os.cpu_count() or 1, self._on_child_message, measures)
         self._notes = NoteBuffer(self._store, loop, self._children.call)
         self.executor = Executor(
             self.app, self.plan.concurrency, self._notes, self._children, Graphs(self._store), self._nudge
@@ -97,6 +102,8 @@ class Worker:
         self._makers = self._tasks[1 + (self._charts is not None) :]
         self._tasks.append(asyncio.create_task(self._watch_limits()))
         self._tasks[0].add_done_callback(self._on_pump_end)
+        if self._companion is not None:
+            await self._companion.start(self)
         self._tell({"ready": True})
         log.info("worker %s is up: queues %s, %d slots", self.id, ", ".join(self.plan.queues), self.plan.concurrency)
 
@@ -126,6 +133,8 @@ class Worker:
         await self._notes.flush()
         await self._sign_off(self.id)
         await self._children.stop()
+        if self._companion is not None:
+            await self._companion.stop()
         for part in (self.pump, self.executor, self._notes):
             part.close()
         await self._run_hooks(self.app.stop_hooks)
@@ -174,12 +183,17 @@ class Worker:
             load=self._load(),
         )  # fmt: skip
 
+    @property
+    def lag(self) -> float:
+        """How late the loop was lately, in seconds."""
+        return self._heartbeat.lag
+
     def _load(self) -> dict[str, Any]:
         executor = self.executor
         return {
             "running": executor.active, "held": len(executor.held), "done": executor.completed,
             "repaired": self._heartbeat.repaired, "schedules": self._scheduler.digest, "version": __version__,
-            "memory": resident_bytes(), "cpu": self._cpu.percent(), "lag": round(self._heartbeat.lag * 1000, 1),
+            "memory": resident_bytes(), "cpu": self._cpu.percent(), "lag": round(self.lag * 1000, 1),
         }  # fmt: skip
 
     # -- what the store says
@@ -299,7 +313,9 @@ async def _stop_when_asked(worker: Worker) -> None:
     await worker.stop()
 
 
-def run_worker(app: Windlass, options: Mapping[str, Any], *, report: Report | None = None) -> int:
+def run_worker(
+    app: Windlass, options: Mapping[str, Any], *, report: Report | None = None, companion: Companion | None = None
+) -> int:
     """A worker as this process: blocks until it is told to stop, and answers the exit code."""
     sys.setswitchinterval(0.001)  # the database thread must not wait long for the interpreter behind busy user code
     # What was imported stays, and a batch of jobs is no garbage: looking through both for each batch cost a seventh.
@@ -307,11 +323,13 @@ def run_worker(app: Windlass, options: Mapping[str, Any], *, report: Report | No
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        return runner.run(_run_until_stopped(app, options, report))
+        return runner.run(_run_until_stopped(app, options, report, companion))
 
 
-async def _run_until_stopped(app: Windlass, options: Mapping[str, Any], report: Report | None) -> int:
-    worker = Worker(app, options, report)
+async def _run_until_stopped(
+    app: Windlass, options: Mapping[str, Any], report: Report | None, companion: Companion | None
+) -> int:
+    worker = Worker(app, options, report, companion)
     second = asyncio.Event()
     loop = asyncio.get_running_loop()
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from windlass.errors import ConfigError
 from windlass.worker.bell import RELOAD, Bell
+from windlass.worker.gather import Gather
 from windlass.worker.leash import EXIT_CONFIG, EXIT_RECYCLE
 from windlass.worker.member import Member
 from windlass.worker.obituaries import Obituaries
@@ -47,16 +48,18 @@ class SupervisorOptions:
 
 
 def run_supervisor(
-    argv: Sequence[str], options: SupervisorOptions, report_dead: Callable[[str], None], log: logging.Logger
-) -> int:
+    argv: Sequence[str], options: SupervisorOptions, report_dead: Callable[[str], None], log: logging.Logger,
+    gather: Gather | None = None,
+) -> int:  # fmt: skip
     """Keep worker processes running ``argv`` alive until told to stop; returns the exit code.
 
     0: all drained. 1: some had to be killed. 2: they cannot start. Must be called in the main thread, whose signals it
-    takes over meanwhile. ``report_dead`` is called in another thread and may block.
+    takes over meanwhile. ``report_dead`` is called in another thread and may block. ``gather``: who is told what the
+    workers measure of themselves.
     """
     if sys.platform == "win32":
         raise ConfigError("--processes needs Linux or macOS")
-    return Supervisor(argv, options, report_dead, log).run()
+    return Supervisor(argv, options, report_dead, log, gather).run()
 
 
 @dataclass
@@ -71,11 +74,13 @@ class Supervisor:
     """The loop: start what is due, hear signals and reports, reap, scale, kill what is overdue."""
 
     def __init__(
-        self, argv: Sequence[str], options: SupervisorOptions, report_dead: Callable[[str], None], log: logging.Logger
-    ) -> None:
+        self, argv: Sequence[str], options: SupervisorOptions, report_dead: Callable[[str], None], log: logging.Logger,
+        gather: Gather | None = None,
+    ) -> None:  # fmt: skip
         self._argv = list(argv)
         self._options = options
         self._log = log
+        self._gather = gather
         self._scaler = (
             Autoscaler(options.autoscale, options.scale_up_after, options.scale_down_after)
             if options.autoscale
@@ -162,6 +167,9 @@ class Supervisor:
         if member.error and member.error not in self._errors_told:
             self._errors_told.add(member.error)
             self._log.error("%s", member.error)
+        if self._gather is not None and member.measured:
+            self._gather.heard(member.pid, member.measured)
+            member.measured = b""
 
     # -- stopping
 
@@ -219,6 +227,8 @@ class Supervisor:
             self._log.warning("worker process %d died: %s", member.pid, member.death())
         if not clean and member.worker:
             self._dead.tell(member.worker)
+        if self._gather is not None:
+            self._gather.gone(member.pid, died=not clean)
         if self._stopping:
             self._exit_code = self._exit_code if clean else 1
         elif member.again:
