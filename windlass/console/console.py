@@ -326,6 +326,11 @@ class Console:
         """Run again what failed in a workflow."""
         return await controls.on_workflow(self._desk, "retry_workflow", "retry", id, Change(action=Action.RETRY))
 
+    async def refuse(self, action: str, target: str, right: str) -> None:
+        """Forbidden without the right, with a record of who tried: for those who check it before they call."""
+        async with audit.act(self._desk, action, target) as deed:
+            deed.need(right)
+
     # -- saved filters
 
     async def save_view(self, name: str, filter: str) -> View:
