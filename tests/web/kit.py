@@ -185,3 +185,13 @@ class Page(HTMLParser):
 
     def named(self, tag: str) -> list[dict[str, str]]:
         return [attributes for name, attributes in self.tags if name == tag]
+
+    @property
+    def links(self) -> list[str]:
+        """Wherever a browser would go by itself or by a click."""
+        return [
+            value
+            for _, attributes in self.tags
+            for name, value in attributes.items()
+            if name in ("href", "src", "action", "formaction", "data-href", "xlink:href", "srcset", "poster")
+        ]
