@@ -110,7 +110,7 @@ async def populate(app: Windlass) -> World:
     await worker.settle(claims["failed-1"], Failed(error))
     await worker.settle(claims["done-1"], Succeeded(b'{"sent":true}'))
     progress = msgspec.json.encode(Progress(40.0, "half way", {"password": "hunter2", "part": 2}))
-    await worker.note(claims["running-1"], "a line", progress=progress)
+    await worker.note(claims["running-1"], "a logged line", progress=progress)
     await store.insert([
         new_job("ready-1", priority=3), new_job("ready-2", terms=Terms(key="k1")),
         new_job("later-1", delay=3_600_000), new_job("bill-1", "bill.charge", "bill", payload=b'{"order":1}'),

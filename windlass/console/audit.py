@@ -69,7 +69,7 @@ async def act(
     """Around an action: whatever happens in it is in its record. ``key``: go on with a record there is."""
     now = now_ms()
     record = Record(
-        at=now, user=desk.access.user, via=desk.via, action=action, target=bounded(target),
+        at=now, user=bounded(desk.access.user), via=desk.via, action=action, target=bounded(target),
         details={name: bounded(value) for name, value in (details or {}).items()},
     )  # fmt: skip
     deed = Deed(desk, record, key or f"{now:013d}-{random.getrandbits(48):012x}")
@@ -127,7 +127,7 @@ async def audit_list(desk: Desk, after: str, limit: int) -> AuditList:
 def read_record(item: Item) -> Record | None:
     try:
         return _decoder.decode(item.body or b"")
-    except (msgspec.MsgspecError, ValueError):
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
 
 
@@ -139,9 +139,10 @@ def seen(desk: Desk, record: Record) -> bool:
 
 
 def row(key: str, record: Record) -> AuditRow:
+    details = {bounded(name): bounded(value) for name, value in list(record.details.items())[:MOST_NAMES]}
     return AuditRow(
-        key=key, at=record.at, user=record.user, via=record.via, action=record.action, target=record.target,
-        details=record.details, outcome=record.outcome, count=record.count,
+        key=key, at=record.at, user=bounded(record.user), via=bounded(record.via), action=bounded(record.action),
+        target=bounded(record.target), details=details, outcome=bounded(record.outcome), count=record.count,
     )  # fmt: skip
 
 
