@@ -49,9 +49,9 @@ def tokens(users: Mapping[str, Access | Iterable[str]]) -> Token:
     return Token(made)
 
 
-def make_app(url: str = "") -> Windlass:
+def make_app(url: str = "", name: str = "shop") -> Windlass:
     """Two queues, ``mail`` and ``bill``; a breaker; a schedule."""
-    app = Windlass("shop", url or f"memory://{uuid4().hex}")
+    app = Windlass(name, url or f"memory://{uuid4().hex}")
     app.queue("mail", rate="1000/s")
 
     @app.task(name="mail.send", queue="mail", breaker="smtp")
