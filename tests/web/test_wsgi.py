@@ -15,6 +15,7 @@ import pytest
 
 from tests.web.kit import basic, bearer, make_app, populate
 from tests.worker.helpers import ROOT, soon
+from windlass.web.guard import BODY_MAX
 
 PREFORK = ("--workers", "2", "--threads", "2", "--preload")
 
@@ -77,9 +78,8 @@ def test_reading_and_writing(visitor: httpx2.Client) -> None:
         assert told.status_code == 200
         assert "event: " in told.text
         assert "retry: " in told.text
-    # The last one: who is refused in the middle of a body has to connect again.
     headers = {**bearer("all"), "content-type": "application/json"}
-    assert visitor.post("/api/jobs", content=b"x" * 1_200_000, headers=headers).status_code == 413
+    assert visitor.post("/api/jobs", content=b"x" * (BODY_MAX + 1), headers=headers).status_code == 413
 
 
 @pytest.mark.parametrize("visitor", ["alone"], indirect=True)
