@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx2
 import msgspec
 import pytest
 
-from tests.servers.redis import RedisServer, fresh_prefix
 from tests.web.cases import READS, WRITES
-from tests.web.kit import World, bearer, dashboard, make_app, populate, visiting
+from tests.web.kit import World, bearer, dashboard, populate, visiting
 from windlass import Windlass
 from windlass.core.access import RIGHTS
 from windlass.web.api import TABLE
@@ -24,25 +22,14 @@ from windlass.web.problems import Problem
 DOCUMENT = msgspec.json.decode(msgspec.json.encode(document(TABLE, "shop", "/jobs")))
 
 
-@pytest.fixture(params=["memory", "sqlite", "redis"])
-async def app(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Windlass]:
-    url = f"sqlite:///{tmp_path / 'jobs.db'}" if request.param == "sqlite" else ""
-    if request.param == "redis":
-        server: RedisServer = request.getfixturevalue("redis7")
-        url = server.url
-    app = make_app(url, fresh_prefix())
-    yield app
-    await app.close()
+@pytest.fixture
+async def world(any_app: Windlass) -> World:
+    return await populate(any_app)
 
 
 @pytest.fixture
-async def world(app: Windlass) -> World:
-    return await populate(app)
-
-
-@pytest.fixture
-async def visitor(app: Windlass, world: World) -> AsyncIterator[httpx2.AsyncClient]:
-    async with visiting(dashboard(app, {"all": ["*"]}, streams=False), headers=bearer("all")) as visitor:
+async def visitor(any_app: Windlass, world: World) -> AsyncIterator[httpx2.AsyncClient]:
+    async with visiting(dashboard(any_app, {"all": ["*"]}, streams=False), headers=bearer("all")) as visitor:
         yield visitor
 
 

@@ -101,6 +101,20 @@ async def test_an_action_needs_its_rights(app: Windlass, world: World, case: Cas
         assert await everything(world.store) != before
 
 
+async def test_nothing_changes_without_the_right_on_any_engine(any_app: Windlass) -> None:
+    """A part of the above: what each action needs is taken away, one right after the other."""
+    world = await populate(any_app)
+    users: dict[str, Any] = {f"without-{right}": sorted(ALL - {right}) for right in RIGHTS}
+    users["elsewhere"] = make_access("elsewhere", ["*"], queues=["other.*"])
+    before = await everything(world.store)
+    async with visiting(dashboard(any_app, users)) as visitor:
+        for case in WRITES:
+            for user in [*(f"without-{right}" for right in case.needs), *(["elsewhere"] if case.queue else [])]:
+                answer = await ask(visitor, case, world, headers=bearer(user))
+                assert answer.status_code in (403, 404) or answer.json()["count"] == 0, (case.id, user, answer.text)
+    assert await everything(world.store) == before
+
+
 @pytest.mark.parametrize("case", WRITES, ids=lambda case: case.id)
 async def test_an_action_within_a_scope(app: Windlass, world: World, case: Case) -> None:
     scoped = make_access("scoped", case.needs, queues=[f"{case.queue}*"])
