@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-FOLDERS = frozenset({"unit", "conformance", "worker", "faults", "celery", "docs", "typing", "browser", "observe"})
+FOLDERS = frozenset(
+    {"unit", "conformance", "worker", "faults", "celery", "docs", "typing", "browser", "observe", "web"}
+)
 
 # A skip whose reason begins like this says "not installed here". On a laptop that is information; in CI it
 # would be a test that silently stopped running. Skips for other reasons (platform, version) are left alone.

@@ -156,6 +156,9 @@ async def enqueue(desk: Desk, task: str, args: Mapping[str, Any] | None, options
         declared = desk.app.tasks.get(task)
         queue = chosen.get("queue") or (declared.queue if declared is not None else "default")
         deed.need("enqueue", check_name("queue", queue))
+        if declared is not None:
+            # A worker runs whatever it declares: by a queue of one's own nobody calls tasks of another's.
+            deed.need("enqueue", declared.queue)
         if REDACTED in given.values():
             raise ConfigError(f"an argument is {REDACTED!r}, which stands for a value that was hidden; give the value")
         await deed.begin([queue])
@@ -193,8 +196,11 @@ async def _call(
 
 
 async def _is_known(desk: Desk, name: str) -> bool:
-    workers = await (await desk.store()).workers()
-    return any(worker.alive and name in worker.presence.declares for worker in workers)
+    for worker in await (await desk.store()).workers():
+        seen = not desk.scoped or any(map(desk.access.sees, worker.presence.queues))
+        if worker.alive and seen and name in worker.presence.declares:
+            return True
+    return False
 
 
 def _split(task: Task[Any, Any], args: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
@@ -204,7 +210,7 @@ def _split(task: Task[Any, Any], args: dict[str, Any]) -> tuple[list[Any], dict[
     if not rest:
         return [], args
     if not isinstance(rest, list):
-        raise ConfigError(f"task {task.name}: *{codec.var_positional} is {rest!r}; give a list")
+        raise ConfigError(f"task {task.name}: *{codec.var_positional} is no list; give one")
     missing = [name for name in codec.positional if name not in args]
     if missing:
         raise ConfigError(f"task {task.name}: with *{codec.var_positional}, give {', '.join(missing)} too")

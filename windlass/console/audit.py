@@ -70,7 +70,7 @@ async def act(
     """Around an action: whatever happens in it is in its record. ``key``: go on with a record there is."""
     now = time.time_ns() // 1_000  # in µs: what one user does in a row is kept in that order
     record = Record(
-        at=now // 1_000, user=desk.access.user, via=desk.via, action=action, target=bounded(target),
+        at=now // 1_000, user=bounded(desk.access.user), via=desk.via, action=action, target=bounded(target),
         details={name: bounded(value) for name, value in (details or {}).items()},
     )  # fmt: skip
     deed = Deed(desk, record, key or f"{now:016d}-{random.getrandbits(48):012x}")
@@ -129,7 +129,7 @@ async def audit_list(desk: Desk, after: str, limit: int) -> AuditList:
 def read_record(item: Item) -> Record | None:
     try:
         return _decoder.decode(item.body or b"")
-    except (msgspec.MsgspecError, ValueError):
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
 
 
@@ -141,9 +141,10 @@ def seen(desk: Desk, record: Record) -> bool:
 
 
 def row(key: str, record: Record) -> AuditRow:
+    details = {bounded(name): bounded(value) for name, value in list(record.details.items())[:MOST_NAMES]}
     return AuditRow(
-        key=key, at=record.at, user=record.user, via=record.via, action=record.action, target=record.target,
-        details=record.details, outcome=record.outcome, count=record.count,
+        key=key, at=record.at, user=bounded(record.user), via=bounded(record.via), action=bounded(record.action),
+        target=bounded(record.target), details=details, outcome=bounded(record.outcome), count=record.count,
     )  # fmt: skip
 
 

@@ -120,7 +120,7 @@ async def _sheets(store: Store, shelf: str, since: int) -> tuple[dict[int, list[
 
 def _put(found: dict[int, list[Sheet]], item: Item) -> None:
     # One that cannot be read is of a version that writes other sheets.
-    with contextlib.suppress(msgspec.MsgspecError, ValueError):
+    with contextlib.suppress(msgspec.MsgspecError, ValueError, RecursionError):
         found.setdefault(slot_of(item.key), []).append(decode_sheet(item.body or b"{}"))
 
 

@@ -346,6 +346,11 @@ class Console:
         """Run again what failed in workflows."""
         return await controls.change_workflows(self._desk, "retry_workflow", "retry", ids, Change(action=Action.RETRY))
 
+    async def refuse(self, action: str, target: str, right: str) -> None:
+        """Forbidden without the right, with a record of who tried: for those who check it before they call."""
+        async with audit.act(self._desk, action, target) as deed:
+            deed.need(right)
+
     # -- saved filters
 
     async def save_view(self, name: str, filter: str) -> View:

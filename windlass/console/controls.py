@@ -13,7 +13,7 @@ from windlass.console import show
 from windlass.console.audit import Deed, act
 from windlass.console.desk import Desk
 from windlass.console.overview import one_flowing
-from windlass.console.queues import breaker_rows
+from windlass.console.queues import breaker_rows, sees_gate
 from windlass.console.schedules import one_schedule, queue_of, schedule_of, timing_of
 from windlass.console.tasks import one_task
 from windlass.console.values import Changed, QueueRow, ScheduleRow, TaskRow, WorkflowDetail
@@ -23,7 +23,7 @@ from windlass.core.job import State
 from windlass.core.schedule import begin, decode_plan
 from windlass.core.terms import queue_gate
 from windlass.core.timing import Cron, find_zone
-from windlass.errors import ConfigError, EnqueueError, NotFound, WindlassError
+from windlass.errors import ConfigError, EnqueueError, Forbidden, NotFound, WindlassError
 from windlass.gates import retune
 from windlass.schedules import TRIES, read_row
 from windlass.store.base import MAX_BATCH, Action, Change, ChangeReply, PutSchedule, Query
@@ -39,11 +39,15 @@ async def on_queue(
     desk: Desk, action: str, right: str, name: str, do: Callable[[], Awaitable[None]], **details: Any
 ) -> QueueRow:
     async with act(desk, action, name, details) as deed:
+        deed.need("read")  # the answer is for reading: who may not is told so before, not after
         deed.need(right, check_name("queue", name))
         await deed.begin([name])
         await do()
         deed.record.count = 1
-    return await one_flowing(desk, name)
+    try:
+        return await one_flowing(desk, name)
+    except NotFound:  # of a queue that has no jobs and no limits any more there is nothing to tell
+        return QueueRow(name=name)
 
 
 async def drain_queue(desk: Desk, name: str) -> QueueRow:
@@ -97,6 +101,8 @@ async def on_task(
     async with act(desk, action, name, details) as deed:
         deed.need(right)
         row = await one_task(desk, name)
+        if not sees_gate(desk, "task", name):
+            raise Forbidden(f"task {name!r} is not declared here, and nobody knows whose queues it is for", right=right)
         await deed.begin([row.queue] if row.queue else [])
         await do()
         deed.record.count = 1
@@ -107,7 +113,7 @@ async def on_breaker(
     desk: Desk, action: str, name: str, do: Callable[[Breaker], Awaitable[BreakerInfo]], **details: Any
 ) -> BreakerInfo:
     async with act(desk, action, name, details) as deed:
-        deed.need("pause")
+        deed.need("tune")
         if name not in [info.name for info in await breaker_rows(desk)]:
             raise NotFound(f"there is no breaker {name!r}")
         await deed.begin()

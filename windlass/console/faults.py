@@ -54,7 +54,7 @@ def _row(desk: Desk, fingerprint: str, count: int, jobs: list[Job]) -> FaultRow:
     error = rows.error_of(newest) if newest is not None else None
     reason = newest.reason if newest is not None else ""
     return FaultRow(
-        fingerprint=fingerprint, count=count, error=error.type if error else show.one_line(reason),
+        fingerprint=fingerprint, count=count, error=show.one_line(error.type) if error else show.one_line(reason),
         message=show.one_line(error.message, 500) if error and desk.values else "",
         tasks=sorted({job.task for job in jobs}), queues=sorted({job.queue for job in jobs}),
         sample=newest.id if newest is not None else "", last_at=newest.finished_at if newest is not None else 0,

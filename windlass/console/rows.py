@@ -17,6 +17,8 @@ _errors = msgspec.json.Decoder(ErrorInfo)
 _metas = msgspec.json.Decoder(Meta)
 _progresses = msgspec.json.Decoder(Progress)
 NO_META = Meta()
+ATTEMPT_TEXT = 2_000
+"""Characters of the message of one attempt."""
 
 
 def read(decoder: msgspec.json.Decoder[T], data: bytes | None) -> T | None:
@@ -78,10 +80,10 @@ def error_value(access: Access, error: ErrorInfo | None) -> ErrorValue | None:
     if error is None:
         return None
     if "values" not in access.rights:
-        return ErrorValue(type=error.type, message="", fingerprint=error.fingerprint)
+        return ErrorValue(type=show.one_line(error.type), message="", fingerprint=error.fingerprint)
     return ErrorValue(
-        type=error.type, message=show.safe(error.message), traceback=show.safe(error.traceback),
-        fingerprint=error.fingerprint,
+        type=show.one_line(error.type), message=show.safe(error.message[: show.MOST_TEXT]),
+        traceback=show.safe(error.traceback[-show.MOST_TEXT :]), fingerprint=error.fingerprint,
     )  # fmt: skip
 
 
@@ -90,8 +92,9 @@ def attempts_of(access: Access, job: Job) -> list[Attempt]:
     error, values = error_of(job), "values" in access.rights
     found = [
         Attempt(
-            number=one.attempt, outcome="retried", at=one.at, took=one.took if one.at else None, worker=one.worker,
-            error=one.type, message=show.safe(one.message) if values else "",
+            number=one.attempt, outcome="retried", at=one.at, took=one.took if one.at else None,
+            worker=show.one_line(one.worker), error=show.one_line(one.type),
+            message=show.safe(one.message[:ATTEMPT_TEXT]) if values else "",
         )
         for one in (error.attempts if error else ())
     ]  # fmt: skip
@@ -100,8 +103,9 @@ def attempts_of(access: Access, job: Job) -> list[Attempt]:
         found.append(
             Attempt(
                 number=max(job.attempt, 1), outcome="failed" if failed else "retried", took=_error_took(job, error),
-                at=error.at or (job.started_at if failed else 0), worker=error.worker or (job.worker if failed else ""),
-                error=error.type, message=show.safe(error.message) if values else "",
+                at=error.at or (job.started_at if failed else 0),
+                worker=show.one_line(error.worker or (job.worker if failed else "")), error=show.one_line(error.type),
+                message=show.safe(error.message[:ATTEMPT_TEXT]) if values else "",
             )
         )  # fmt: skip
     if job.state in (State.RUNNING, State.SUCCEEDED, State.CANCELLED) and job.started_at:

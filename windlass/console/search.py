@@ -35,7 +35,7 @@ OF_VALUES = ("args", "text", "error", "key", "tag")
 """What only somebody may ask who may see values: an answer would give them away."""
 
 IN_WORKFLOW = "w"
-_CURSOR = re.compile(r"(w?[0-9]{1,19})?")
+_CURSOR = re.compile(r"(w?[0-9]{1,18})?")
 
 
 class Found(NamedTuple):

@@ -7,7 +7,7 @@ import msgspec
 from windlass.console.audit import act
 from windlass.console.desk import MOST_ROWS, Desk, now_ms
 from windlass.console.values import View
-from windlass.core.filters import parse_filter
+from windlass.core.filters import LONGEST, parse_filter
 from windlass.errors import ConfigError, NotFound
 from windlass.store.base import Item
 
@@ -25,10 +25,12 @@ async def view_list(desk: Desk) -> list[View]:
 
 
 def _read(item: Item) -> View | None:
+    """None for what is none of ours: it cannot be read, or is larger than any that was saved here."""
     try:
-        return _decoder.decode(item.body or b"")
-    except (msgspec.MsgspecError, ValueError):
+        view = _decoder.decode(item.body or b"")
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
+    return view if len(view.name) <= NAME_MOST and len(view.filter) <= LONGEST else None
 
 
 async def save_view(desk: Desk, name: str, filter: str) -> View:

@@ -6,6 +6,7 @@ the tail is empty), so that a write of a thousand jobs costs one record and not 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,6 +21,8 @@ _KINDS = (
     "workflow_repaired replaced gate_changed schedule_fired"
 )
 KINDS = frozenset(_KINDS.split(" "))
+
+_NUMBER = re.compile("[0-9]{1,18}")
 
 Row = list[Any]
 Group = tuple[str, str, list[Row]]
@@ -63,7 +66,7 @@ def parse_cursor(cursor: str) -> tuple[int, int]:
     if not cursor:
         return 0, -1
     seq, dash, place = cursor.partition("-")
-    if not seq.isdigit() or (dash and not place.isdigit()):
+    if not _NUMBER.fullmatch(seq) or (dash and not _NUMBER.fullmatch(place)):
         raise ConfigError(f"event cursor {cursor!r} is not one this stream gave out")
     return int(seq), int(place) if dash else 1 << 60
 

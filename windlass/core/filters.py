@@ -53,7 +53,7 @@ class Wanted(msgspec.Struct, frozen=True):
     glob: bool = False
 
     def fits(self, text: str) -> bool:
-        return fnmatchcase(text, self.text) if self.glob else text == self.text
+        return _like(text, self.text) if self.glob else text == self.text
 
 
 class Term(msgspec.Struct, frozen=True):
@@ -221,13 +221,18 @@ def _field(term: Term, wanted: Wanted, subject: Subject) -> bool:
     return wanted.fits(subject.fields[term.name])
 
 
+def _like(text: str, pattern: str) -> bool:
+    """``*`` and ``?`` stand for anything; brackets are only brackets."""
+    return fnmatchcase(text, pattern.replace("[", "[[]"))
+
+
 def _tag(term: Term, wanted: Wanted, subject: Subject) -> bool:
     return any(wanted.fits(tag) for tag in subject.tags)
 
 
 def _error(term: Term, wanted: Wanted, subject: Subject) -> bool:
     if wanted.glob:
-        return fnmatchcase(subject.error.lower(), f"*{wanted.text.lower()}*")
+        return _like(subject.error.lower(), f"*{wanted.text.lower()}*")
     return wanted.text.lower() in subject.error.lower()
 
 
@@ -237,7 +242,7 @@ def _text(term: Term, wanted: Wanted, subject: Subject) -> bool:
 
 def _argument(term: Term, wanted: Wanted, subject: Subject) -> bool:
     try:
-        return any(_same(wanted, found) for found in _at(subject.args, term.path))
+        return any(_same(wanted, found) for found in _at(subject.args, term.path, set()))
     except RecursionError:  # lists in lists in lists
         return False
 
@@ -250,17 +255,24 @@ _LOOKS: dict[str, Callable[[Term, Wanted, Subject], bool]] = {
 }
 
 
-def _at(value: Any, path: tuple[str, ...]) -> Iterator[Any]:
-    """What is at a path; in a list, of every item or of the one with that number."""
+def _at(value: Any, path: tuple[str, ...], been: set[tuple[int, int]]) -> Iterator[Any]:
+    """What is at a path; in a list, of every item or of the one with that number.
+
+    ``been``: lists that were looked into with that much of the path left. Without it, lists in lists would be looked
+    into once for every way through them.
+    """
     if isinstance(value, list):
+        if (id(value), len(path)) in been:
+            return
+        been.add((id(value), len(path)))
         if path and path[0].isdecimal() and int(path[0]) < len(value):
-            yield from _at(value[int(path[0])], path[1:])
+            yield from _at(value[int(path[0])], path[1:], been)
         for each in value[:MOST_ITEMS]:
-            yield from _at(each, path)
+            yield from _at(each, path, been)
     elif not path:
         yield value
     elif isinstance(value, dict) and path[0] in value:
-        yield from _at(value[path[0]], path[1:])
+        yield from _at(value[path[0]], path[1:], been)
 
 
 MOST_ITEMS = 1_000

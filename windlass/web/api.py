@@ -63,6 +63,6 @@ TABLE: tuple[Operation, ...] = (
     Operation("GET", "/tasks/{name}", reads.get_task),
     Operation("GET", "/audit", reads.list_audit, "audit"),
     Operation("GET", "/views", reads.list_views),
-    Operation("POST", "/views", writes.save_view, status=201),
-    Operation("DELETE", "/views/{name}", writes.drop_view),
+    Operation("POST", "/views", writes.save_view, "views", status=201),
+    Operation("DELETE", "/views/{name}", writes.drop_view, "views"),
 )

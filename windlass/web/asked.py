@@ -16,6 +16,8 @@ Text = Annotated[str, Meta(max_length=1_000)]
 Rows = Annotated[int, Meta(ge=1, le=200)]
 Span = Literal["15m", "1h", "4h", "24h", "7d"]
 State = Literal["waiting", "scheduled", "ready", "running", "succeeded", "failed", "cancelled", "skipped"]
+States = Annotated[tuple[State, ...], Meta(min_length=1, max_length=8)]
+Amount = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 Ids = Annotated[list[Id], Meta(min_length=1, max_length=500)]
 Action = Literal["retry", "cancel", "delete", "promote", "reprioritise", "reschedule", "move"]
 
@@ -56,7 +58,7 @@ class JobQuery(msgspec.Struct, kw_only=True):
 class LogsQuery(msgspec.Struct, kw_only=True):
     """``after``: the number of the last line that is known already."""
 
-    after: Annotated[int, Meta(ge=-1)] = -1
+    after: Annotated[int, Meta(ge=-1, le=1_000_000_000)] = -1
     limit: Annotated[int, Meta(ge=1, le=1_000)] = 200
 
 
@@ -119,17 +121,17 @@ class NewArgs(msgspec.Struct, kw_only=True):
 class Limits(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What is left out stays as it is; null is no limit."""
 
-    limit: Annotated[int, Meta(ge=1)] | UnsetType | None = UNSET
+    limit: Amount | UnsetType | None = UNSET
     rate: Text | UnsetType | None = UNSET
-    key_limit: Annotated[int, Meta(ge=1)] | UnsetType | None = UNSET
+    key_limit: Amount | UnsetType | None = UNSET
     key_rate: Text | UnsetType | None = UNSET
-    max_ready: Annotated[int, Meta(ge=1)] | UnsetType | None = UNSET
+    max_ready: Amount | UnsetType | None = UNSET
 
 
 class TaskLimits(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What is left out stays as it is; null is no limit."""
 
-    limit: Annotated[int, Meta(ge=1)] | UnsetType | None = UNSET
+    limit: Amount | UnsetType | None = UNSET
     rate: Text | UnsetType | None = UNSET
 
 
@@ -137,12 +139,12 @@ class Purge(msgspec.Struct, kw_only=True):
     """``confirm``: the queue's name."""
 
     confirm: Name
-    states: tuple[State, ...] = ("ready", "scheduled", "waiting")
+    states: States = ("ready", "scheduled", "waiting")
 
 
 class MoveAll(msgspec.Struct, kw_only=True):
     to: Name
-    states: tuple[State, ...] = ("ready", "scheduled", "waiting")
+    states: States = ("ready", "scheduled", "waiting")
 
 
 class Why(msgspec.Struct, kw_only=True):
@@ -159,7 +161,7 @@ class NewTimes(msgspec.Struct, kw_only=True):
 class OpenFor(msgspec.Struct, kw_only=True):
     """``seconds``: null until told otherwise."""
 
-    seconds: Annotated[float, Meta(gt=0)] | None = None
+    seconds: Annotated[float, Meta(gt=0, le=31_536_000)] | None = None
 
 
 class NewView(msgspec.Struct, kw_only=True):

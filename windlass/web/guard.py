@@ -89,14 +89,16 @@ def same_host(origin: str, host: str) -> bool:
 
 
 async def read_body(request: Request) -> bytes:
-    """The whole body, if it is JSON and not too large."""
+    """The whole body, if it is JSON and not too large. Without one there is nothing to be mistaken for something else,
+    and its kind does not matter.
+    """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        raise HTTPException(415, "send JSON: Content-Type: application/json")
     size = 0
     parts = []
     async for part in request.stream():
         size += len(part)
+        if part and kind != "application/json":
+            raise HTTPException(415, "send JSON: Content-Type: application/json")
         if size > BODY_MAX:
             raise HTTPException(413, f"the body is larger than {BODY_MAX} bytes")
         parts.append(part)

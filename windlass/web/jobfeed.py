@@ -17,11 +17,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from windlass.app import Windlass
-from windlass.core.access import Access
-from windlass.core.codec import decode_any
-from windlass.core.job import Job, LogLine, Progress, State
+from windlass.console import rows
+from windlass.console.show import MOST_TEXT, decoded, safe
+from windlass.core.access import EVERYTHING, Access
+from windlass.core.job import Job, LogLine, State
 from windlass.errors import StoreError
-from windlass.handle import read_error
 from windlass.store.base import MAX_BATCH
 from windlass.web.poll import Poll
 from windlass.web.streams import BEAT, EventStream, Gauge, Source, message, retry
@@ -160,7 +160,7 @@ def news(id: str, job: Job | None, lines: Sequence[LogLine], show: Show, place: 
     place.run = job.run
     for line in lines:
         place.line = line.n
-        yield message("log", str(place), line)
+        yield message("log", str(place), msgspec.structs.replace(line, text=told(line.text)))
     look = hashlib.sha256(msgspec.json.encode(state)).hexdigest()[:12]
     if look != place.look:
         place.look = look
@@ -180,12 +180,18 @@ def job_stream(
 
 
 def state_of(job: Job, show: Sequence[str]) -> JobState:
-    progress = msgspec.json.decode(job.progress, type=Progress) if job.progress and "progress" in show else None
-    error = read_error(job.error) if job.state is State.FAILED and "error" in show else None
+    """What cannot be read is left out: it must not end the stream."""
+    progress = rows.progress_of(job) if "progress" in show else None
+    error = rows.error_of(job) if job.state is State.FAILED and "error" in show else None
     ended = job.state is State.SUCCEEDED and "result" in show
     return JobState(
         id=job.id, state=job.state, run=job.run, attempts=job.attempt,
-        progress=progress.percent if progress else None, message=progress.message if progress else "",
-        data=progress.data or None if progress else None, result=decode_any(job.result) if ended else None,
-        error=f"{error.type}: {error.message}" if error else "",
+        progress=progress.percent if progress else None, message=told(progress.message) if progress else "",
+        data=progress.data or None if progress else None, result=decoded(EVERYTHING, job.result) if ended else None,
+        error=told(f"{error.type}: {error.message}") if error else "",
     )  # fmt: skip
+
+
+def told(text: str) -> str:
+    """A text of users that every encoder takes and no event is too long for."""
+    return safe(text[:MOST_TEXT])

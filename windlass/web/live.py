@@ -11,6 +11,7 @@ from windlass.admin import fits
 from windlass.app import Windlass
 from windlass.core.access import Access
 from windlass.core.event import Event, check_kinds, parse_cursor
+from windlass.errors import ConfigError, StoreError
 from windlass.web.asked import Maybe, Text
 from windlass.web.poll import Poll
 from windlass.web.streams import BEAT, Source, message, retry
@@ -72,10 +73,11 @@ async def events(app: Windlass, access: Access, pulse: Pulse, asked: EventsQuery
     yield retry(1.0)
     with pulse.poll.joined():
         await pulse.poll.ready()
-        since = last or asked.since or str(pulse.newest)
+        since = known(last) or asked.since or str(pulse.newest)
         while True:
             seen = pulse.poll.turns
-            if not pulse.poll.away:
+            # Away: the poll goes on trying, and its return is news.
+            with contextlib.suppress(StoreError):
                 async for event in app.events(since=since, follow=False):
                     since = event.cursor
                     if visible(access, event) and fits(event, asked.queue, asked.task, asked.kinds):
@@ -84,6 +86,15 @@ async def events(app: Windlass, access: Access, pulse: Pulse, asked: EventsQuery
                 return
             if not await pulse.poll.turn(seen):
                 yield BEAT
+
+
+def known(last: str) -> str:
+    """The id of the event that a reader saw last; one that is not ours begins anew."""
+    try:
+        parse_cursor(last)
+    except ConfigError:
+        return ""
+    return last
 
 
 def visible(access: Access, event: Event) -> bool:

@@ -21,8 +21,10 @@ from windlass.errors import (
     NotFound,
     PayloadError,
     StoreClosed,
+    StoreError,
     StoreUnavailable,
     UnknownSchedule,
+    WindlassError,
 )
 from windlass.web.auth import Denied, Instead
 from windlass.web.site import is_data, render
@@ -44,6 +46,8 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
     (Busy, 409),
     (StoreUnavailable, 503),
     (StoreClosed, 503),
+    (StoreError, 500),
+    (WindlassError, 409),
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 from starlette.requests import Request
@@ -183,7 +184,17 @@ async def count_jobs(console: Console, asked: ask.FilterQuery) -> Count:
 async def export_jobs(console: Console, request: Request, asked: ask.ExportQuery) -> Response:
     """The jobs that a filter finds, as lines of JSON, to be kept as a file."""
     headers = {"content-disposition": 'attachment; filename="jobs.jsonl"'}
-    return StreamingResponse(console.export(asked.filter, asked.limit), headers=headers, media_type=LINES)
+    lines = console.export(asked.filter, 1 if request.method == "HEAD" else asked.limit)
+    # What is wrong with the filter, or with the store, is an answer and not the end of one that has begun.
+    first = await anext(lines, b"")
+    return StreamingResponse(begun(first, lines), headers=headers, media_type=LINES)
+
+
+async def begun(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The same lines, where the first was read already."""
+    yield first
+    async for line in rest:
+        yield line
 
 
 async def follow_events(console: Console, request: Request, asked: EventsQuery) -> Response:
