@@ -65,7 +65,7 @@ class Worker:
         loop = asyncio.get_running_loop()
         client = await self.app.client()
         self._store = client.store
-        self._children = Children(self.plan.children or os.cpu_count() or 1, self._on_child_message)
+        self._children = Children(self.plan.children or os.cpu_count() or 1, self._on_child_message, self.app.watchers)
         self._notes = NoteBuffer(self._store, loop, self._children.call)
         self.executor = Executor(
             self.app, self.plan.concurrency, self._notes, self._children, Graphs(self._store), self._nudge
