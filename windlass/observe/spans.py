@@ -6,7 +6,7 @@ Values in, values out: begins no spans and keeps none.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from opentelemetry.baggage.propagation import W3CBaggagePropagator
 from opentelemetry.context import Context
@@ -23,6 +23,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from windlass.call import Draft
 from windlass.context import Current
 from windlass.core.job import NewJob
+from windlass.core.lifecycle import Transition
 
 Attributes = dict[str, str | int]
 
@@ -116,16 +117,17 @@ def operation(kind: str, queue: str) -> Attributes:
     return said
 
 
-def span_name(kind: str, queue: str) -> str:
-    return f"{kind} {queue}" if queue else kind
+def span_name(said: Attributes) -> str:
+    """``send emails``; without the queue where there is no one queue."""
+    return f"{said['messaging.operation.name']} {said.get('messaging.destination.name', '')}".rstrip()
 
 
 def of_send(drafts: Sequence[Draft]) -> Attributes:
     """One call, or many: then what they have in common."""
     first = drafts[0]
-    said = operation("send", common_queue(drafts))
-    if all(draft.task == first.task for draft in drafts):
-        said["windlass.task"] = first.task
+    said = operation("send", common(draft.resolved.queue for draft in drafts))
+    if task := common(draft.task for draft in drafts):
+        said["windlass.task"] = task
     if len(drafts) > 1:
         said["messaging.batch.message_count"] = len(drafts)
     else:
@@ -134,9 +136,22 @@ def of_send(drafts: Sequence[Draft]) -> Attributes:
     return said
 
 
-def common_queue(drafts: Sequence[Draft]) -> str:
-    queue = drafts[0].resolved.queue
-    return queue if all(draft.resolved.queue == queue for draft in drafts) else ""
+def of_settle(moves: Sequence[Transition], queue: str, refused: Collection[str]) -> Attributes:
+    said = operation("settle", queue)
+    said["windlass.outcome"] = common(move.event for move in moves) or "mixed"
+    if len(moves) > 1:
+        said["messaging.batch.message_count"] = len(moves)
+    else:
+        said["messaging.message.id"] = moves[0].id
+    if any(move.id in refused for move in moves):
+        said["error.type"] = "refused"
+    return said
+
+
+def common(values: Iterable[str]) -> str:
+    """The one value there is, or none."""
+    found = set(values)
+    return found.pop() if len(found) == 1 else ""
 
 
 def of_fire(job: NewJob, schedule: str) -> Attributes:

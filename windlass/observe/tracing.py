@@ -43,7 +43,7 @@ from windlass.core.schedule import NAME_HEADER
 from windlass.errors import ConfigError
 from windlass.middleware import Run, Submit
 from windlass.observe import spans
-from windlass.observe.spans import PARENT, Attributes
+from windlass.observe.spans import PARENT
 from windlass.store.base import Accept, Answer
 from windlass.watch import Told
 
@@ -190,11 +190,10 @@ class Tracing:
             return None
         parent = here.get_span_context()
         if not self._keeps(parent):
-            stamp(drafts, spans.inject(context) if parent.is_valid else spans.inject(spans.unsampled_context({})))
+            stamp(drafts, spans.inject(context if parent.is_valid else set_span_in_context(spans.Unsampled({}))))
             return None
         said = spans.of_send(drafts)
-        name = spans.span_name("send", spans.common_queue(drafts))
-        span = self._tracer.start_span(name, context, SpanKind.PRODUCER, said)
+        span = self._tracer.start_span(spans.span_name(said), context, SpanKind.PRODUCER, said)
         stamp(drafts, spans.inject(set_span_in_context(span, context)))
         return span
 
@@ -217,8 +216,7 @@ class Tracing:
         span, context = None, spans.unsampled_context({})
         if self._begins():
             said = spans.of_fire(job, meta.headers.get(NAME_HEADER, ""))
-            name = spans.span_name("send", job.queue)
-            span = self._tracer.start_span(name, Context(), SpanKind.PRODUCER, said)
+            span = self._tracer.start_span(spans.span_name(said), Context(), SpanKind.PRODUCER, said)
             context = set_span_in_context(span, Context())
         job.meta = msgspec.structs.replace(meta, headers={**meta.headers, **spans.inject(context)}).encode()
         return span
@@ -254,8 +252,8 @@ class Tracing:
             if self._linked and job.headers.get(PARENT):
                 links = spans.links_to([job])
                 context = spans.without_span(context)
-        name, said = spans.span_name("process", job.queue), spans.of_process(job)
-        span = self._tracer.start_span(name, context, SpanKind.CONSUMER, said, links)
+        said = spans.of_process(job)
+        span = self._tracer.start_span(spans.span_name(said), context, SpanKind.CONSUMER, said, links or None)
         if not span.is_recording():
             attach(set_span_in_context(span, context))
             return None
@@ -294,32 +292,26 @@ class Tracing:
     # -- settle
 
     def answered(self, moves: Sequence[Transition], refused: Collection[str], began: int) -> None:
-        """One span for what one run settled in one exchange: from when that was sent until the store answered."""
+        """From when an exchange was sent until the store answered: one span, whatever the number of its jobs."""
         if not self._settling:
             return
-        settled: dict[Record, list[Transition]] = {}
-        for move in moves:
-            if (record := self._settling.pop(move.id, None)) is not None:
-                settled.setdefault(record, []).append(move)
-        for record, theirs in settled.items():
-            self.safely(partial(self._settle, record, theirs, refused, began), None)
+        settled = [(move, record) for move in moves if (record := self._settling.pop(move.id, None)) is not None]
+        if settled:
+            self.safely(partial(self._settle, settled, refused, began), None)
 
-    def _settle(self, record: Record, moves: list[Transition], refused: Collection[str], began: int) -> None:
-        said: Attributes = spans.operation("settle", record.queue)
-        events = {move.event for move in moves}
-        said["windlass.outcome"] = events.pop() if len(events) == 1 else "mixed"
-        if len(moves) > 1:
-            said["messaging.batch.message_count"] = len(moves)
-        else:
-            said["messaging.message.id"] = moves[0].id
-        late = any(move.id in refused for move in moves)
-        if late:
-            said["error.type"] = "refused"
-        name = spans.span_name("settle", record.queue)
-        span = self._tracer.start_span(name, record.context, SpanKind.CLIENT, said, start_time=began)
-        if late:
-            span.set_status(StatusCode.ERROR, "the job had been given to another worker")
-        span.end(time_ns())
+    def _settle(self, settled: list[tuple[Transition, Record]], refused: Collection[str], began: int) -> None:
+        records = list(dict.fromkeys(record for _, record in settled))
+        queue = spans.common(record.queue for record in records)
+        said = spans.of_settle([move for move, _ in settled], queue, refused)
+        # In its job's trace. One that settles jobs of several traces is a part of none, and has links to all.
+        runs = [record.span.get_span_context() for record in records]
+        is_one = all(run.trace_id == runs[0].trace_id for run in runs)
+        links = [Link(run) for run in (runs[1:] if is_one else runs)]
+        context = records[0].context if is_one else Context()
+        span = self._tracer.start_span(spans.span_name(said), context, SpanKind.CLIENT, said, links, began)
+        if "error.type" in said:
+            span.set_status(StatusCode.ERROR, "a job had been given to another worker")
+        span.end()
 
     # -- process children
 
