@@ -16,12 +16,12 @@ def trace_address(page: Page) -> str:
     return str(page.locator("a[href^='/traces/']").first.get_attribute("href"))
 
 
-def take(shop: Shop, page: Page, folder: Path) -> None:
-    id = shop.order("lamp")
+def take(shop: Shop, page: Page, folder: Path, item: str) -> None:
+    id = shop.order(item)
     page.goto(f"{shop.url}/jobs/jobs/{id}")
     address = trace_address(page)
-    # Complete once the retried payment and the parcel have been settled.
-    wait_for(lambda: shop.get(address).count("process payments") == 2 and shop.get(address).count("settle") >= 5)
+    # Complete once the second try of the payment and the parcel have been settled.
+    wait_for(lambda: all(shop.get(address).count(f" settle {queue}<") == 2 for queue in ("payments", "warehouse")))
     page.goto(f"{shop.url}/jobs/jobs/{id}")
     page.screenshot(path=folder / "trace-job.png")
     page.goto(shop.url + address)
@@ -33,8 +33,8 @@ def main(folder: Path) -> None:
     with tempfile.TemporaryDirectory() as own, running(Path(own)) as shop, sync_playwright() as browsers:
         browser = browsers.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1120, "height": 720})
-        shop.order("chair")  # the first one takes its time, as the worker still has to warm up
-        take(shop, page, folder)
+        for item in ("chair", "lamp"):  # the first one takes its time, as everything still has to warm up
+            take(shop, page, folder, item)
         browser.close()
 
 

@@ -79,7 +79,8 @@ class Book:
     def all(self) -> list[Seen]:
         if not self.path.exists():
             return []
-        return [Seen(json.loads(line)) for line in self.path.read_text().splitlines()]
+        whole, _, _ = self.path.read_text().rpartition("\n")  # behind that a line may be half written
+        return [Seen(json.loads(line)) for line in whole.splitlines()]
 
     def find(self, what: str = "", **said: Any) -> list[Seen]:
         """Spans of one operation (or name) with these attributes; ``task`` is enough of its name."""

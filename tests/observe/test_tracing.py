@@ -11,7 +11,7 @@ from opentelemetry import baggage
 from opentelemetry.context import Context, attach, detach
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
 
-from tests.observe.collected import Book
+from tests.observe.collected import Book, Seen
 from tests.worker.helpers import eventually, within
 from windlass import (
     Cancel,
@@ -48,9 +48,7 @@ async def test_one_trace_from_the_caller_through_threads_to_nested_jobs(app: Win
             handle = await outer.enqueue()
         await within(handle)
         await eventually(book.has(1, "process", task="inner"))
-        await eventually(
-            lambda: sum(span.said.get("messaging.batch.message_count", 1) for span in book.find("settle")) == 2
-        )
+        await eventually(lambda: sum(map(settled_by, book.find("settle"))) == 2)
     request, send, process = book.one("request"), book.one("send", task="outer"), book.one("process", task="outer")
     user, nested, last = book.one("user"), book.one("send", task="inner"), book.one("process", task="inner")
     assert len({span.trace for span in book.all()}) == 1
@@ -208,7 +206,10 @@ async def test_a_schedules_job_begins_a_trace_that_its_attempts_share(app: Windl
     assert {span.said["messaging.message.id"] for span in book.find("process")} <= sent
 
 
-async def test_one_exchange_that_settles_jobs_of_several_traces_links_to_each(solo: Windlass, book: Book) -> None:
+@pytest.mark.parametrize("count", [3, 30])
+async def test_an_exchange_is_a_span_in_each_of_its_traces_or_linked_to_many(
+    solo: Windlass, book: Book, count: int
+) -> None:
     trace(solo, tracer_provider=book.provider)
     gate, entered = asyncio.Event(), 0
 
@@ -218,16 +219,23 @@ async def test_one_exchange_that_settles_jobs_of_several_traces_links_to_each(so
         entered += 1
         await gate.wait()
 
-    async with solo.worker():
-        handles = [await held.enqueue() for _ in range(3)]
-        await eventually(lambda: entered == 3)
+    async with solo.worker(concurrency=count):
+        handles = [await held.enqueue() for _ in range(count)]
+        await eventually(lambda: entered == count)
         gate.set()
         for handle in handles:
             await within(handle)
-        await eventually(book.has(1, "settle"))
-    settle = book.one("settle")
-    assert (settle.parent, settle.said["messaging.batch.message_count"]) == ("", 3)
-    assert set(settle.links) == {span.id for span in book.find("process")}
+        await eventually(lambda: sum(map(settled_by, book.find("settle"))) == count)
+    settles, runs = book.find("settle"), {span.id for span in book.find("process")}
+    if count == 3:
+        assert {span.parent for span in settles} == runs
+    else:
+        assert [span.parent for span in settles] == [""]
+        assert set(settles[0].links) == runs
+
+
+def settled_by(span: Seen) -> int:
+    return int(span.said.get("messaging.batch.message_count", 1))
 
 
 async def test_linked_runs_begin_traces_of_their_own(solo: Windlass, book: Book) -> None:

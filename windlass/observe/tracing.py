@@ -50,6 +50,9 @@ from windlass.watch import Told
 log = logging.getLogger("windlass.tracing")
 
 FLUSH_MS = 5_000
+SETTLES = 16
+"""So many spans one exchange makes at most."""
+
 TAKEN = frozenset({Accept.ACCEPTED, Accept.DUPLICATE, Accept.REPLACED})
 FAULTS = frozenset({"failed", "retried", "lost"})
 """What becomes of a run that went wrong; all else is an outcome like any other."""
@@ -292,23 +295,29 @@ class Tracing:
     # -- settle
 
     def answered(self, moves: Sequence[Transition], refused: Collection[str], began: int) -> None:
-        """From when an exchange was sent until the store answered: one span, whatever the number of its jobs."""
+        """From when an exchange was sent until the store answered: a span in each trace it settled jobs of.
+
+        Under load those are many, and one span without a parent then has links to all their runs.
+        """
         if not self._settling:
             return
         settled = [(move, record) for move in moves if (record := self._settling.pop(move.id, None)) is not None]
-        if settled:
-            self.safely(partial(self._settle, settled, refused, began), None)
+        traces: dict[int, list[tuple[Transition, Record]]] = {}
+        for each in settled:
+            traces.setdefault(each[1].span.get_span_context().trace_id, []).append(each)
+        for theirs in traces.values() if len(traces) <= SETTLES else [settled]:
+            self.safely(partial(self._settle, theirs, refused, began), None)
 
     def _settle(self, settled: list[tuple[Transition, Record]], refused: Collection[str], began: int) -> None:
         records = list(dict.fromkeys(record for _, record in settled))
-        queue = spans.common(record.queue for record in records)
-        said = spans.of_settle([move for move, _ in settled], queue, refused)
-        # In its job's trace. One that settles jobs of several traces is a part of none, and has links to all.
+        said = spans.of_settle(
+            [move for move, _ in settled], spans.common(record.queue for record in records), refused
+        )  # fmt: skip
         runs = [record.span.get_span_context() for record in records]
         is_one = all(run.trace_id == runs[0].trace_id for run in runs)
         links = [Link(run) for run in (runs[1:] if is_one else runs)]
         context = records[0].context if is_one else Context()
-        span = self._tracer.start_span(spans.span_name(said), context, SpanKind.CLIENT, said, links, began)
+        span = self._tracer.start_span(spans.span_name(said), context, SpanKind.CLIENT, said, links or None, began)
         if "error.type" in said:
             span.set_status(StatusCode.ERROR, "a job had been given to another worker")
         span.end()
