@@ -17,20 +17,24 @@ from types import SimpleNamespace
 from typing import Any, Literal, TypeVar
 
 import msgspec
-from opentelemetry.context import Context, attach, detach
-from opentelemetry.trace import (
-    Link,
-    Span,
-    SpanContext,
-    SpanKind,
-    StatusCode,
-    Tracer,
-    TracerProvider,
-    get_current_span,
-    get_tracer,
-    get_tracer_provider,
-    set_span_in_context,
-)
+
+try:
+    from opentelemetry.context import Context, attach, detach
+    from opentelemetry.trace import (
+        Link,
+        Span,
+        SpanContext,
+        SpanKind,
+        StatusCode,
+        Tracer,
+        TracerProvider,
+        get_current_span,
+        get_tracer,
+        get_tracer_provider,
+        set_span_in_context,
+    )
+except ModuleNotFoundError as error:
+    raise ImportError("tracing needs more packages: pip install 'windlass[telemetry]'") from error
 
 from windlass import __version__
 from windlass.app import Windlass
