@@ -72,6 +72,7 @@ from windlass.store.base import Accept, Answer, Direct, QueueInfo, Store, Worker
 from windlass.store.forks import lineage
 from windlass.sync import SyncApp
 from windlass.task import AsyncTask, BatchDecorator, SyncTask, Task, TaskDecorator
+from windlass.watch import Watcher
 from windlass.work import Work
 from windlass.workflow import Read, Workflow, WorkflowPage, workflows_page
 
@@ -105,6 +106,7 @@ class Windlass:
         self.handlers: dict[str, Handler] = {}
         self.queue_layers: dict[str, dict[str, Any]] = {}
         self.run_layers: list[AroundRun] = []
+        self.watchers: list[Watcher] = []
         self.start_hooks: list[Hook] = []
         self.stop_hooks: list[Hook] = []
         self.breakers: dict[str, Breaker] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -88,6 +88,11 @@ class Current:
     def batch(self) -> list[str]:
         """In a batch task, the ids of the jobs whose arguments it got, in order; else empty."""
         return []
+
+    @property
+    def members(self) -> Sequence[Current]:
+        """In a batch task, the jobs that run as one, each as a job of its own; else empty."""
+        return ()
 
     @property
     def attempt(self) -> int:
@@ -239,6 +244,13 @@ def set_current(running: Current | None) -> None:
     _var.set(running)
 
 
+Tagger = Callable[[logging.LogRecord], bool]
+"""Says more of a log record, and whether it is to be kept."""
+
+taggers: list[Tagger] = []
+"""What ``JobIdFilter`` asks besides, in every handler of this process; tracing is one."""
+
+
 class JobIdFilter(logging.Filter):
     """Tags standard log records with the running job: ``job_id``, ``task``, ``queue`` and ``attempt``."""
 
@@ -248,7 +260,7 @@ class JobIdFilter(logging.Filter):
         record.task = running.task if running else ""
         record.queue = running.queue if running else ""
         record.attempt = running.attempt if running else 0
-        return True
+        return all(tag(record) for tag in taggers)
 
 
 def module_level_name(fn: Callable[..., Any]) -> str:

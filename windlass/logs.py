@@ -17,7 +17,8 @@ _COLOURS = {"WARNING": _YELLOW, "ERROR": _RED, "CRITICAL": _RED, "DEBUG": _GREY}
 _ENVIRONMENT = "WINDLASS_LOG"
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _JOB = ("job_id", "task", "queue", "attempt")
-_KNOWN = _STANDARD | set(_JOB)
+_TRACE = ("trace_id", "span_id")
+_KNOWN = _STANDARD | {*_JOB, *_TRACE}
 
 
 class TextFormatter(logging.Formatter):
@@ -45,7 +46,9 @@ class TextFormatter(logging.Formatter):
         if not id:
             return ""
         attempt = getattr(record, "attempt", 1)
-        text = f"  [{getattr(record, 'task', '')} {id}{f' attempt {attempt}' if attempt > 1 else ''}]"
+        trace = getattr(record, "trace_id", "")
+        text = f"  [{getattr(record, 'task', '')} {id}{f' attempt {attempt}' if attempt > 1 else ''}"
+        text += f" trace {trace}]" if trace else "]"
         return f"{_GREY}{text}{_PLAIN}" if self._colour else text
 
 
@@ -62,6 +65,8 @@ class JsonFormatter(logging.Formatter):
         }
         if getattr(record, "job_id", ""):
             fields.update((name, getattr(record, name)) for name in _JOB)
+        if getattr(record, "trace_id", ""):
+            fields.update((name, getattr(record, name, "")) for name in _TRACE)
         fields.update((name, value) for name, value in vars(record).items() if name not in _KNOWN)
         if record.exc_info:
             fields["exception"] = self.formatException(record.exc_info)

@@ -39,6 +39,7 @@ from windlass.errors import ConfigError, EnqueueError, UnknownSchedule
 from windlass.handle import Handle, SyncHandle
 from windlass.store.base import MAX_BATCH, Accept, PutSchedule, Schedule, Store
 from windlass.task import Task
+from windlass.watch import firing
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -270,7 +271,9 @@ class Schedules:
             raise UnknownSchedule(f"there is no schedule {name!r}")
         plan = decode_plan(row.body)
         job = job_of(msgspec.structs.replace(plan, jitter=0), name, now, new_id())
+        told = firing(self._app.watchers, job)
         (answer,) = await store.insert([job])
+        told(answer.status is Accept.ACCEPTED)
         read = result_reader(self._app, job.task)
         if answer.status is Accept.ACCEPTED:
             return Handle(self._app, job.id, read)

@@ -14,6 +14,7 @@ import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from time import time_ns
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from windlass.context import Current
@@ -155,8 +156,9 @@ class Shift:
             await self._notes.flush()
         self._seq += 1
         seq, want = self._seq, Want([(queue, room) for queue in self._queues], room)
+        began = time_ns()
         reply = await self._insist(lambda: self._store.exchange(self.id, seq, moves, want))
-        executor.settled([move.id for move in moves])
+        executor.settled(moves, reply.refused, began)
         self.events.update(move.event for move in moves)
         self._raise_first(moves)
         if sum(self.events.values()) >= self._limit and reply.claims:

@@ -122,6 +122,10 @@ class BatchCurrent(Current):
     def batch(self) -> list[str]:
         return [run.claim.id for run in self._of.called]
 
+    @property
+    def members(self) -> list[Current]:
+        return [run.current for run in self._of.members]
+
     def progress(self, percent: float, message: str = "", **data: Any) -> None:
         for run in self._of.called:
             run.current.progress(percent, message, **data)

@@ -7,7 +7,9 @@ store: what a job says goes to the worker as frames, and what becomes of it is t
 
 from __future__ import annotations
 
+import contextvars
 import ctypes
+import logging
 import os
 import signal
 import socket
@@ -43,6 +45,8 @@ from windlass.worker.functions import load_object, run_function
 from windlass.worker.inside import here
 from windlass.worker.memory import resident_bytes
 from windlass.worker.metering import ChildMeter
+
+log = logging.getLogger("windlass.worker")
 
 Emit = Callable[[str, Any], None]
 Body = Callable[[Any, RunRequest, Emit], Outcome]
@@ -94,7 +98,8 @@ class Child:
                 self._sock.sendall(frame)
 
         try:
-            return run_function(request) if request.kind == "function" else body(app, request, emit)
+            # In a context of its own: what is received for one job must not be there for the next.
+            return contextvars.copy_context().run(_run_body, app, body, request, emit)
         except Exception as error:
             # The body turns a task's errors into outcomes; one that gets here is its own, and must not cost the child.
             return Failed(describe(error))
@@ -136,6 +141,15 @@ class Child:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGUSR1, signal.SIG_DFL)
         _unmute()
+
+
+def _run_body(app: Any, body: Body, request: RunRequest, emit: Emit) -> Outcome:
+    for path, what in request.carried.items():
+        try:
+            load_object(path)(what)
+        except Exception:
+            log.exception("a child process cannot receive what %s is for; the job runs without", path)
+    return run_function(request) if request.kind == "function" else body(app, request, emit)
 
 
 def _prepare(setup: Setup) -> tuple[Any, Body]:

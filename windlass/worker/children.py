@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from windlass.core.failure import describe
 from windlass.core.job import Claim
 from windlass.core.lifecycle import Crashed, HandedBack, Outcome, Stopped
 from windlass.errors import WindlassError
+from windlass.watch import Watcher, carried
 from windlass.worker import runner
 from windlass.worker.frames import RunRequest
 from windlass.worker.functions import function_path, function_request, function_result, load_object
@@ -35,9 +36,10 @@ class Children:
     """The worker's side of its process pool. The pool starts with the first job that needs it."""
 
     def __init__(
-        self, size: int, on_message: Callable[[str, str, Any], None], measures: Measures | None = None
-    ) -> None:
-        self._size, self._on_message, self._measures = size, on_message, measures
+        self, size: int, on_message: Callable[[str, str, Any], None], measures: Measures | None = None,
+        watchers: Sequence[Watcher] = (),
+    ) -> None:  # fmt: skip
+        self._size, self._on_message, self._measures, self._watchers = size, on_message, measures, watchers
         self._pool: ProcessPool | None = None
         self._calls = 0
 
@@ -56,7 +58,7 @@ class Children:
         """One job in a child; its death is charged to this job alone. ``started`` is called when a child has it."""
         pool = await self._started()
         try:
-            return (await pool.run(request_of(run), started)).outcome
+            return (await pool.run(self._equip(request_of(run)), started)).outcome
         except ChildDied as error:
             return self._died(run, error)
         except PoolClosed:
@@ -82,8 +84,14 @@ class Children:
         """``current().in_process(fn, *args)``."""
         pool = await self._started()
         self._calls += 1
-        request = function_request(f"{claim.id}#{self._calls}", fn, args)
+        request = self._equip(function_request(f"{claim.id}#{self._calls}", fn, args))
         return function_result(request, (await pool.run(request)).outcome)  # a cancelled call kills its child
+
+    def _equip(self, request: RunRequest) -> RunRequest:
+        """A child inherits no context: what watchers want known there goes along."""
+        if self._watchers:
+            request.carried = carried(self._watchers)
+        return request
 
     def soft_timeout(self, run: Run) -> None:
         if self._pool is not None:

@@ -11,8 +11,8 @@ import contextvars
 import logging
 import sys
 from collections import deque
-from collections.abc import Callable, Sequence
-from time import monotonic
+from collections.abc import Callable, Collection, Sequence
+from time import monotonic, time_ns
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +67,7 @@ class Executor:
         self._batches = Batches(app, notes, self.state, self.timers)
         guards = Guards(app)
         self._guards, self._asked = (guards or None), guards.asked
+        self._watchers = app.watchers
 
     def room(self, leaving: int, ahead: int) -> int:
         """How many more claims to take once ``leaving`` are settled; none while process jobs queue up for children."""
@@ -262,6 +263,8 @@ class Executor:
         move = decide(run.claim, outcome, rules.keep_done, rules.keep_failed)
         self.finished.append(move)
         self.tracker.settled(run.claim, move.event, run.began)
+        if self._watchers:
+            self._tell(run, move)
         if len(self.finished) == 1:
             self._wake()
 
@@ -271,6 +274,11 @@ class Executor:
             self._settle_batch(run, outcome)
         elif self._guards is not None:
             self._guards.left(run, HandedBack())
+        self._tell(run, None)
+
+    def _tell(self, run: Run, move: Transition | None) -> None:
+        for watcher in self._watchers:
+            watcher.decided(run.current, move)
 
     async def _stage(self, run: Run, outcome: Adopting) -> None:
         """The task's code has ended and its slot is free: like a settle, this is for the store to answer."""
@@ -279,10 +287,17 @@ class Executor:
         except Exception as error:
             self._settle(run, runner.judge(run, error))
 
-    def settled(self, ids: Sequence[str]) -> None:
+    def settled(self, moves: Sequence[Transition], refused: Collection[str] = (), began: int = 0) -> None:
         """The store has heard of these; they are no longer held."""
-        for id in ids:
-            self.held.pop(id, None)
+        for move in moves:
+            self.held.pop(move.id, None)
+        for watcher in self._watchers:
+            watcher.answered(moves, refused, began)
+
+    def gave_up(self, moves: Sequence[Transition]) -> None:
+        """The store will not hear of these from this worker."""
+        for watcher in self._watchers:
+            watcher.answered(moves, {move.id for move in moves}, time_ns())
 
     # -- telling running jobs to stop
 
@@ -364,6 +379,7 @@ class Executor:
         """The store gave this worker up: whatever it held is no longer its own, finished or not."""
         self.drop()
         self.held.clear()
+        self.gave_up(self.finished)
         self.finished.clear()
         self._stop_staging()
 

@@ -44,6 +44,7 @@ class RunRequest(msgspec.Struct, tag="run", kw_only=True, omit_defaults=True):
 
     ``id`` is unique among the runs a pool has at a time. For ``kind="function"``, ``function`` is "module:qualname" and
     ``payload`` its arguments by name. ``cancelled`` is set by the pool for a job that was to stop while it waited.
+    ``carried``: what watchers give the child to know, by the function that receives it there.
     """
 
     id: str
@@ -66,6 +67,7 @@ class RunRequest(msgspec.Struct, tag="run", kw_only=True, omit_defaults=True):
     given: bytes | None = None
     awaits: str = ""
     awaited: bytes | None = None
+    carried: dict[str, dict[str, str]] = {}
 
 
 class CancelRun(msgspec.Struct, tag="cancel"):

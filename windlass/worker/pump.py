@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable
+from time import time_ns
 
 from windlass.core.lifecycle import Transition
 from windlass.errors import StoreError, StoreUnavailable
@@ -100,10 +101,12 @@ class Pump:
             # Before the exchange, not after it: a wake-up that arrives together with the reply must not be overwritten.
             self.hungry = False
         now = -1 if self._lanes_ahead else min(room, max(0, executor.room(len(moves), 0)))
+        began = time_ns()
         reply = await self._exchange(moves, Want(self._shares.ask(room), room, not executor.active, now))
         if reply is None:
+            executor.gave_up(moves)
             return
-        executor.settled([move.id for move in moves])
+        executor.settled(moves, reply.refused, began)
         for id in reply.refused:
             log.warning("late settle of job %s refused: it had been given to another worker", id)
         self._take(reply, room)

@@ -23,6 +23,7 @@ from windlass.call import new_id
 from windlass.core.schedule import GONE, Plan, begin, decode_plan, due, job_of
 from windlass.errors import StoreError
 from windlass.store.base import MAX_BATCH, Accept, Fire, Fired, PutSchedule, Schedule, Store
+from windlass.watch import firing
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -267,6 +268,7 @@ class Scheduler:
         if not fires:
             return False
         try:
+            told = [[firing(self._app.watchers, job) for job in fire.jobs] for fire in fires]
             answers = await self._store.fire(fires)
         except BaseException:
             self._refresh_at = 0.0  # what became of them is in the store
@@ -274,6 +276,9 @@ class Scheduler:
         rows = {fire.name: fired.row for fire, fired in zip(fires, answers, strict=True)}
         for name, row in rows.items():
             self._take(name, row)
+        for each, fired in zip(told, answers, strict=True):
+            for tell in each:
+                tell(fired.done)
         self._tell_of(fires, answers)
         return True
 

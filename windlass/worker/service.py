@@ -70,7 +70,9 @@ class Worker:
         client = await self.app.client()
         self._store = client.store
         measures = self._companion.measures if self._companion else None
-        self._children = Children(self.plan.children or os.cpu_count() or 1, self._on_child_message, measures)
+        self._children = Children(
+            self.plan.children or os.cpu_count() or 1, self._on_child_message, measures, self.app.watchers
+        )
         self._notes = NoteBuffer(self._store, loop, self._children.call)
         self.executor = Executor(
             self.app, self.plan.concurrency, self._notes, self._children, Graphs(self._store), self._nudge

@@ -1,0 +1,177 @@
+"""What spans say, by OpenTelemetry's conventions for messaging, and how a trace travels in a job's headers.
+
+Values in, values out: begins no spans and keeps none.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from opentelemetry.baggage.propagation import W3CBaggagePropagator
+from opentelemetry.context import Context
+from opentelemetry.trace import (
+    Link,
+    NonRecordingSpan,
+    SpanContext,
+    TraceFlags,
+    get_current_span,
+    set_span_in_context,
+)
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from windlass.call import Draft
+from windlass.context import Current
+from windlass.core.job import NewJob
+from windlass.core.lifecycle import Transition
+
+Attributes = dict[str, str | int]
+
+PARENT, STATE, BAGGAGE = "traceparent", "tracestate", "baggage"
+_UNSAMPLED_ENDS = frozenset("02468ace")
+_trace, _baggage = TraceContextTextMapPropagator(), W3CBaggagePropagator()
+
+
+# -- headers
+
+
+def inject(context: Context | None = None) -> dict[str, str]:
+    """A context, the current one if none is given, as headers."""
+    headers: dict[str, str] = {}
+    span = get_current_span(context)
+    if isinstance(span, Unsampled):
+        headers.update(span.headers)
+    else:
+        _trace.inject(headers, context)
+    _baggage.inject(headers, context)
+    return headers
+
+
+def extract(headers: Mapping[str, str]) -> Context:
+    """The context that headers bring, and nothing of the current one: a worker's own is no job's."""
+    return _baggage.extract(headers, _trace.extract(headers, Context()))
+
+
+def is_unsampled(traceparent: str) -> bool:
+    """Whether the trace a header names is not to be recorded. False where there is none, or it cannot be read."""
+    return traceparent[-1:] in _UNSAMPLED_ENDS if traceparent else False
+
+
+class Unsampled(NonRecordingSpan):
+    """Stands in a context for a trace that is not recorded: spans below it are none, and its id travels on.
+
+    One is made for each run of an unsampled job, so nothing is read from its headers before somebody asks.
+    """
+
+    __slots__ = ("_known", "_read")
+
+    def __init__(self, headers: Mapping[str, str]) -> None:
+        self._read: Mapping[str, str] = headers
+        self._known: SpanContext | None = None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Those of its trace; a job that came without any gets an id here."""
+        if PARENT not in self._read:
+            self._read = {PARENT: f"00-{random.getrandbits(128) or 1:032x}-{random.getrandbits(64) or 1:016x}-00"}
+        return {name: self._read[name] for name in (PARENT, STATE) if name in self._read}
+
+    def get_span_context(self) -> SpanContext:
+        if self._known is None:
+            self._known = get_current_span(_trace.extract(self.headers, Context())).get_span_context()
+        return self._known
+
+    def __repr__(self) -> str:
+        return f"Unsampled({self.headers[PARENT]})"
+
+
+def unsampled_context(headers: Mapping[str, str]) -> Context:
+    """The context in which a job of an unsampled trace runs."""
+    context = _baggage.extract(headers, Context()) if BAGGAGE in headers else Context()
+    return set_span_in_context(Unsampled(headers), context)
+
+
+def without_span(context: Context) -> Context:
+    """The baggage of a context, without its trace."""
+    nothing = SpanContext(0, 0, is_remote=False, trace_flags=TraceFlags(0))
+    return set_span_in_context(NonRecordingSpan(nothing), context)
+
+
+def links_to(jobs: Iterable[Current]) -> list[Link]:
+    """From each of these jobs to its send, where that is known."""
+    found = [(job.id, get_current_span(extract(job.headers)).get_span_context()) for job in jobs]
+    return [Link(context, {"messaging.message.id": id}) for id, context in found if context.is_valid]
+
+
+# -- attributes
+
+
+def operation(kind: str, queue: str) -> Attributes:
+    said: Attributes = {
+        "messaging.system": "windlass",
+        "messaging.operation.name": kind,
+        "messaging.operation.type": kind,
+    }
+    if queue:
+        said["messaging.destination.name"] = queue
+    return said
+
+
+def span_name(said: Attributes) -> str:
+    """``send emails``; without the queue where there is no one queue."""
+    return f"{said['messaging.operation.name']} {said.get('messaging.destination.name', '')}".rstrip()
+
+
+def of_send(drafts: Sequence[Draft]) -> Attributes:
+    """One call, or many: then what they have in common."""
+    first = drafts[0]
+    said = operation("send", common(draft.resolved.queue for draft in drafts))
+    if task := common(draft.task for draft in drafts):
+        said["windlass.task"] = task
+    if len(drafts) > 1:
+        said["messaging.batch.message_count"] = len(drafts)
+    else:
+        said["messaging.message.id"] = first.id
+        said["messaging.message.conversation_id"] = first.correlation_id or first.id
+    return said
+
+
+def of_settle(moves: Sequence[Transition], queue: str, refused: Collection[str]) -> Attributes:
+    said = operation("settle", queue)
+    said["windlass.outcome"] = common(move.event for move in moves) or "mixed"
+    if len(moves) > 1:
+        said["messaging.batch.message_count"] = len(moves)
+    else:
+        said["messaging.message.id"] = moves[0].id
+    if any(move.id in refused for move in moves):
+        said["error.type"] = "refused"
+    return said
+
+
+def common(values: Iterable[str]) -> str:
+    """The one value there is, or none."""
+    found = set(values)
+    return found.pop() if len(found) == 1 else ""
+
+
+def of_fire(job: NewJob, schedule: str) -> Attributes:
+    said = operation("send", job.queue)
+    said |= {"messaging.message.id": job.id, "windlass.task": job.task, "windlass.schedule": schedule}
+    return said
+
+
+def of_process(job: Current) -> Attributes:
+    claim, members = job.claim, job.members
+    said = operation("process", claim.queue)
+    said["windlass.task"] = claim.task
+    if members:
+        said["messaging.batch.message_count"] = len(members)
+        return said
+    said["messaging.message.id"] = claim.id
+    said["messaging.message.conversation_id"] = job.correlation_id
+    said["windlass.attempt"] = job.attempt
+    if claim.claimed_at:
+        said["windlass.waited_ms"] = max(0, claim.claimed_at - max(claim.enqueued_at, claim.due_at))
+    if claim.graph:
+        said["windlass.workflow"] = claim.graph
+    return said
