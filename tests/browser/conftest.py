@@ -25,6 +25,9 @@ __all__ = ["redis7"]
 
 thread = ThreadPoolExecutor(1, "browser")
 
+QUEUES = "stopped,gate,tuned,old-stuff,from-here,to-there,checks,many,hostile"
+"""Of tests that pause, fill or empty a queue."""
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
@@ -63,7 +66,7 @@ def live(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     url = f"sqlite:///{folder}/shop.db?durability=normal"
     if request.param == "redis":
         url = request.getfixturevalue("redis7").url
-    with open_shop(fresh_prefix(), url, folder) as live:
+    with open_shop(fresh_prefix(), url, folder, QUEUES) as live:
         live.start_worker()
         live.start_web()
         yield live

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import subprocess
 import sys
 import threading
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
-from tests.browser.shop import NAME, STAGE, URL, declare
+from tests.browser.shop import NAME, QUEUES, STAGE, URL, declare
 from tests.servers.process import HOST, free_port, wait_until
 from windlass import Windlass
 from windlass.handle import JobInfo
@@ -68,10 +67,10 @@ class Process:
 class Live:
     """An open shop. ``call`` runs something of the app; ``order`` tells a staged job what to do next."""
 
-    def __init__(self, name: str, url: str, folder: Path) -> None:
+    def __init__(self, name: str, url: str, folder: Path, queues: str = "") -> None:
         self.folder, self.port = folder, free_port()
-        self.env = {NAME: name, URL: url, STAGE: str(folder)}
-        self.app = declare(Windlass(name, url, lease="3s", beat="0.5s"))
+        self.env = {NAME: name, URL: url, STAGE: str(folder), QUEUES: queues}
+        self.app = declare(Windlass(name, url, lease="3s", beat="0.5s"), queues)
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
         self._thread.start()
@@ -144,15 +143,10 @@ class Live:
 
 
 @contextmanager
-def open_shop(name: str, url: str, folder: Path) -> Iterator[Live]:
-    live = Live(name, url, folder)
+def open_shop(name: str, url: str, folder: Path, queues: str = "") -> Iterator[Live]:
+    live = Live(name, url, folder, queues)
     try:
         yield live
     finally:
         live.close()
 
-
-def port_of(url: str) -> int:
-    found = re.search(r":(\d+)", url.removeprefix("http:"))
-    assert found
-    return int(found[1])

@@ -15,7 +15,8 @@ import msgspec
 
 from windlass import Reject, Retry, Snooze, Windlass, cron, current, every
 
-URL, NAME, STAGE = "SHOP_URL", "SHOP_NAME", "SHOP_STAGE"
+URL, NAME, STAGE, QUEUES = "SHOP_URL", "SHOP_NAME", "SHOP_STAGE", "SHOP_QUEUES"
+"""Variables that say what to open; the queues are more than the shop's own, with commas."""
 
 
 class Order(msgspec.Struct):
@@ -30,8 +31,10 @@ class CardDeclined(Exception):
     """The bank says no."""
 
 
-def declare(app: Windlass) -> Windlass:
+def declare(app: Windlass, queues: str = "") -> Windlass:
     """The shop's tasks, limits and schedules on an app."""
+    for name in filter(None, queues.split(",")):
+        app.queue(name, priority=5)  # a queue is declared by an option
     app.queue("emails", rate="6000/m", key_limit=2)
     app.queue("media", limit=4, max_ready=10_000)
     app.breaker("payments-api", errors=4, window="10m", open_for="2h", trip_on=ConnectionError)
@@ -155,4 +158,7 @@ def act(word: str, text: str) -> None:
         current().progress(float(percent), message)
 
 
-app = declare(Windlass(os.environ.get(NAME, "shop"), os.environ.get(URL, "memory://"), lease="3s", beat="0.5s"))
+app = declare(
+    Windlass(os.environ.get(NAME, "shop"), os.environ.get(URL, "memory://"), lease="3s", beat="0.5s"),
+    os.environ.get(QUEUES, ""),
+)

@@ -7,9 +7,10 @@ from typing import Any
 
 from playwright.sync_api import Browser, Locator, Page, Request, expect
 
-from tests.browser.kit import PASSWORD, USER, Live
+from tests.browser.kit import PASSWORD, SECONDS, USER, Live
+from tests.servers.process import wait_until
 
-WAIT = 15_000
+WAIT = 5_000
 """Patience with a page, in ms."""
 
 expect.set_options(timeout=WAIT)
@@ -57,12 +58,28 @@ class Visit:
         self.page.goto(f"{self.live.root}{path}", wait_until="domcontentloaded")
         return self.page
 
+    def find(self, path: str, selector: str) -> Page:
+        """A page that shows something made a moment ago: what was read in the last second may be shown once more."""
+
+        def look() -> bool:
+            self.go(path)
+            return self.page.locator(selector).count() > 0
+
+        wait_until(look, f"{selector} on {path}", SECONDS, 0.2)
+        return self.page
+
     def job(self, id: str) -> Page:
         return self.go(f"/jobs/{id}")
 
     # -- doing
 
+    def ready(self) -> Page:
+        """The page's scripts have started: before that, a button does nothing."""
+        self.page.locator("html[data-ready]").wait_for(state="attached")
+        return self.page
+
     def press(self, text: str, within: Locator | None = None) -> None:
+        self.ready()
         (within or self.page.locator("main")).get_by_role("button", name=text, exact=True).first.click()
 
     def agree(self, text: str = "") -> None:
@@ -96,6 +113,11 @@ class Visit:
     def state(self, word: str) -> None:
         """The badge beside the page's title."""
         expect(self.page.locator(".title .state").first).to_have_text(word)
+
+    def fact(self, name: str, text: str) -> None:
+        """One of the facts beside a job or a queue."""
+        title = self.page.locator("dt").filter(has_text=re.compile(f"^{re.escape(name)}$"))
+        expect(title.locator("xpath=following-sibling::dd[1]").first).to_contain_text(text)
 
     def overflow(self) -> int:
         script = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
