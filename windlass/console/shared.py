@@ -25,6 +25,7 @@ class Shared:
     def __init__(self) -> None:
         self._kept: dict[str, tuple[float, Any]] = {}
         self._flights: dict[tuple[int, str], asyncio.Task[Any]] = {}
+        self._changes = 0
         self.lasting: dict[str, Any] = {}
 
     async def ask(self, name: str, read: Callable[[], Awaitable[T]], seconds: float = FRESH) -> T:
@@ -39,15 +40,18 @@ class Shared:
         return cast(T, await asyncio.shield(flight))
 
     async def _read(self, name: str, read: Callable[[], Awaitable[T]]) -> T:
+        changes = self._changes
         try:
             answer = await read()
-            self._kept[name] = time.monotonic(), answer
+            if changes == self._changes:  # else it may be older than the change
+                self._kept[name] = time.monotonic(), answer
             return answer
         finally:
             self._flights.pop((id(asyncio.get_running_loop()), name), None)
 
     def forget(self) -> None:
         """Something was changed: the next read sees it."""
+        self._changes += 1
         self._kept.clear()
         self._flights.clear()
 

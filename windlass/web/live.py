@@ -9,6 +9,7 @@ import msgspec
 
 from windlass.admin import fits
 from windlass.app import Windlass
+from windlass.console.shared import shared_of
 from windlass.core.access import Access
 from windlass.core.event import Event, check_kinds, parse_cursor
 from windlass.errors import ConfigError, StoreError
@@ -29,7 +30,11 @@ class Pulse:
         client = await self._app.client()
         entries = await client.store.events(-1)
         before, self.newest = self.newest, entries[-1].seq if entries else 0
-        return self.newest != before
+        if self.newest == before:
+            return False
+        # Who is told of it asks at once, and must not be shown what was read before it.
+        shared_of(self._app).forget()
+        return True
 
 
 async def ticks(pulse: Pulse, last: str, once: bool, every: float) -> Source:

@@ -201,7 +201,7 @@ async def api_page(request: Request) -> Response:
     operations = [
         {
             "tag": one.path.strip("/").partition("/")[0], "method": one.method.lower(), "path": f"/api{one.path}",
-            "text": one.says.partition("\n\n")[0].replace("\n", " "), "right": one.right,
+            "text": one.says.partition("\n\n")[0].replace("\n", " ").replace("``", ""), "right": one.right,
         }
         for one in TABLE
     ]  # fmt: skip

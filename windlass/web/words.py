@@ -15,7 +15,7 @@ from urllib.parse import quote
 import msgspec
 from markupsafe import Markup
 
-from windlass.console.values import Chart, JobRow, Warn, WorkflowDetail
+from windlass.console.values import Chart, JobRow, Point, Warn, WorkflowDetail
 from windlass.core.chart import MINUTE
 from windlass.core.duration import show_ms
 from windlass.core.filters import quoted
@@ -121,6 +121,11 @@ def newest(row: JobRow) -> int:
     return row.due_at if row.state == "scheduled" and row.due_at else row.enqueued_at
 
 
+def tries(row: JobRow) -> int:
+    """Attempts that were begun. A job counts those that went wrong; the one that runs or went well comes on top."""
+    return row.attempts + (row.state in ("running", "succeeded"))
+
+
 # -- words
 
 
@@ -156,25 +161,30 @@ def as_json(value: Any) -> str:
 # -- charts
 
 
+def closed(chart: Chart) -> list[Point]:
+    """The slots that are over: the open one has only begun, and a small line would seem to fall with it."""
+    return [point for point in chart.points if not point.open]
+
+
 def series(chart: Chart, name: str) -> list[int]:
-    return [point.counts.get(name, 0) for point in chart.points]
+    return [point.counts.get(name, 0) for point in closed(chart)]
 
 
 def sums(chart: Chart) -> list[int]:
-    return [sum(point.counts.get(name, 0) for name in OVER) for point in chart.points]
+    return [sum(point.counts.get(name, 0) for name in OVER) for point in closed(chart)]
 
 
 def busy(chart: Chart) -> list[float | None]:
-    return [point.busy for point in chart.points]
+    return [point.busy for point in closed(chart)]
 
 
 def a_minute(chart: Chart, slots: int = 5) -> str:
     """Jobs over in a minute, of late: the mean of the last slots that are over."""
-    closed = [point for point in chart.points if not point.open][-slots:]
-    if len(chart.points) < 2 or not closed:
+    late = closed(chart)[-slots:]
+    if len(chart.points) < 2 or not late:
         return "0"
-    minutes = len(closed) * (chart.points[1].at - chart.points[0].at) / MINUTE
-    over = sum(point.counts.get(name, 0) for point in closed for name in OVER)
+    minutes = len(late) * (chart.points[1].at - chart.points[0].at) / MINUTE
+    over = sum(point.counts.get(name, 0) for point in late for name in OVER)
     mean = over / minutes if minutes else 0.0
     return svg.short(mean) if mean >= 10 or not mean else f"{mean:.1f}"
 
@@ -226,7 +236,7 @@ def reason_place(reason: Reason) -> Place | None:
 
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "number": number, "compact": svg.short, "counted": counted, "dur": dur, "bytes": size, "percent": percent,
-    "rate": rate, "iso": iso, "clock": clock, "stamp": stamp, "ago": ago, "to_ms": to_ms, "newest": newest,
+    "rate": rate, "iso": iso, "clock": clock, "stamp": stamp, "ago": ago, "to_ms": to_ms, "newest": newest, "tries": tries,
     "words": words, "shape": shape, "short_text": short_text, "first_line": first_line, "first_word": first_word,
     "part": part, "json": as_json, "quoted": quoted, "series": series, "sums": sums, "busy": busy, "place": place,
     "reason_place": reason_place, "throughput": svg.throughput, "quantiles": svg.quantiles, "spark": svg.spark,

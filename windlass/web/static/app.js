@@ -24,3 +24,4 @@ startJob();
 startGraph();
 startTips();
 startKeys();
+document.documentElement.dataset.ready = "yes";

@@ -52,8 +52,10 @@ const KEYS = {
 export function startKeys() {
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.altKey || event.metaKey || document.querySelector("dialog[open]")) return;
-    if (event.target.closest("input:not([type=checkbox]), textarea, select, [contenteditable]")) {
-      if (event.key === "Escape") event.target.blur();
+    // What had the focus may be in a dialog that was closed a moment ago.
+    const at = event.target.checkVisibility() ? event.target : document.body;
+    if (at.closest("input:not([type=checkbox]), textarea, select, [contenteditable]")) {
+      if (event.key === "Escape") at.blur();
       return;
     }
     if (going && Date.now() - going < PATIENCE && event.key in PLACES) {
@@ -62,7 +64,7 @@ export function startKeys() {
       return;
     }
     going = event.key === "g" ? Date.now() : 0;
-    if (event.key === "Enter" && current() && !event.target.closest("a, button, summary")) {
+    if (event.key === "Enter" && current() && !at.closest("a, button, summary")) {
       location.href = current().dataset.href;
       return;
     }
