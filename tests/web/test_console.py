@@ -434,4 +434,6 @@ async def test_views(app: Windlass, console: Console, store: Store) -> None:
     before = await everything(store)
     with pytest.raises(Forbidden):
         await Console(app, make_access("x", ["read"])).drop_view("v")
+    with pytest.raises(Forbidden):
+        await Console(app, make_access("x", ["read"])).save_view("w", "")
     assert await everything(store) == before
