@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from opentelemetry.baggage.propagation import W3CBaggagePropagator
 from opentelemetry.context import Context
 from opentelemetry.trace import (
+    INVALID_SPAN,
     Link,
     NonRecordingSpan,
     SpanContext,
@@ -28,7 +29,11 @@ from windlass.core.lifecycle import Transition
 Attributes = dict[str, str | int]
 
 PARENT, STATE, BAGGAGE = "traceparent", "tracestate", "baggage"
-_UNSAMPLED_ENDS = frozenset("02468ace")
+UNSAMPLED_ENDS = frozenset("02468ace")
+"""A ``traceparent`` that ends so names a trace that is not recorded: its flags are hexadecimal, the last bit counts."""
+
+# The key of the span in a context, which has no public name; to set it that way copies the context twice.
+(_SPAN,) = set_span_in_context(INVALID_SPAN, Context())
 _trace, _baggage = TraceContextTextMapPropagator(), W3CBaggagePropagator()
 
 
@@ -50,11 +55,6 @@ def inject(context: Context | None = None) -> dict[str, str]:
 def extract(headers: Mapping[str, str]) -> Context:
     """The context that headers bring, and nothing of the current one: a worker's own is no job's."""
     return _baggage.extract(headers, _trace.extract(headers, Context()))
-
-
-def is_unsampled(traceparent: str) -> bool:
-    """Whether the trace a header names is not to be recorded. False where there is none, or it cannot be read."""
-    return traceparent[-1:] in _UNSAMPLED_ENDS if traceparent else False
 
 
 class Unsampled(NonRecordingSpan):
@@ -87,8 +87,9 @@ class Unsampled(NonRecordingSpan):
 
 def unsampled_context(headers: Mapping[str, str]) -> Context:
     """The context in which a job of an unsampled trace runs."""
-    context = _baggage.extract(headers, Context()) if BAGGAGE in headers else Context()
-    return set_span_in_context(Unsampled(headers), context)
+    if BAGGAGE in headers:
+        return set_span_in_context(Unsampled(headers), _baggage.extract(headers, Context()))
+    return Context({_SPAN: Unsampled(headers)})
 
 
 def without_span(context: Context) -> Context:

@@ -47,7 +47,7 @@ from windlass.core.schedule import NAME_HEADER
 from windlass.errors import ConfigError
 from windlass.middleware import Run, Submit
 from windlass.observe import spans
-from windlass.observe.spans import PARENT
+from windlass.observe.spans import PARENT, UNSAMPLED_ENDS
 from windlass.store.base import Accept, Answer
 from windlass.watch import Told
 
@@ -234,19 +234,20 @@ class Tracing:
         """Not a coroutine itself: a run whose trace is not sampled is to have no more around it than before."""
         try:
             headers = job.headers
-            parent = headers.get(PARENT, "")
-            if not job.members and (spans.is_unsampled(parent) if parent else not self._begins()):
-                # Never detached: the context is the run's own and ends with it.
-                attach(spans.unsampled_context(headers))
-                return call_next()
-            record = self._begin_run(job)
+            parent = headers.get(PARENT)
+            record: Record | None = None
+            # A batch has no headers, only its members do.
+            if parent[-1:] in UNSAMPLED_ENDS if parent else not (job.members or self._begins()):
+                attach(spans.unsampled_context(headers))  # for good: the context is the run's own
+            else:
+                record = self._begin_run(job)
         except Exception:
             log.exception("tracing failed; jobs go on without")
             record = None
-        return call_next() if record is None else self._run(job, record, call_next)
+        return call_next() if record is None else self._run(record, call_next)
 
     def _begin_run(self, job: Current) -> Record | None:
-        """The span of a run; None where the provider does not want it, which what is below then is told."""
+        """The span of a run; None where there is to be none, which what is below it is then told."""
         links: list[Link] = []
         context = Context()
         if job.members:
@@ -273,7 +274,7 @@ class Tracing:
         """One that has a job of a recorded trace is recorded; where nothing is known of any, lots are drawn."""
         return any(link.context.trace_flags.sampled for link in links) if links else self._begins()
 
-    async def _run(self, job: Current, record: Record, call_next: Run) -> Any:
+    async def _run(self, record: Record, call_next: Run) -> Any:
         token = attach(record.context)
         try:
             return await call_next()
