@@ -12,7 +12,6 @@ from windlass.console.search import plan_search, search
 from windlass.console.values import JobDetail, JobList, LogRow
 from windlass.core.access import Access
 from windlass.core.job import Job, LogLine, State
-from windlass.core.schedule import NAME_HEADER
 from windlass.errors import JobLost
 from windlass.store.base import MAX_BATCH, Action, Store
 from windlass.store.shared import ALLOWED
@@ -70,7 +69,7 @@ async def job_detail(desk: Desk, id: str, whole: bool) -> JobDetail:
         progress_text=show.one_line(progress.message, 1_000) if progress and desk.values else "", run=job.run,
         crashes=job.crashes, snoozes=job.snoozes, version=job.version, cancel_requested=job.cancel_requested,
         source=show.one_line(meta.source), correlation_id=show.one_line(meta.correlation_id),
-        schedule=show.one_line(meta.headers.get(NAME_HEADER, "")),
+        schedule=show.one_line(rows.schedule_of(job)),
         unique_key=job.terms.unique if job.terms is not None and desk.values else "", expires_at=job.expires_at,
         trace_id=trace_id(meta.headers.get("traceparent", "")), parents=parents, children=children,
         actions=actions_of(access, job),

@@ -10,6 +10,7 @@ from windlass.console import show
 from windlass.console.values import Attempt, ErrorValue, JobRow
 from windlass.core.access import Access
 from windlass.core.job import ErrorInfo, Job, Meta, Progress, State
+from windlass.core.schedule import NAME_HEADER
 
 T = TypeVar("T")
 
@@ -17,6 +18,7 @@ _errors = msgspec.json.Decoder(ErrorInfo)
 _metas = msgspec.json.Decoder(Meta)
 _progresses = msgspec.json.Decoder(Progress)
 NO_META = Meta()
+_SCHEDULED = NAME_HEADER.encode()
 ATTEMPT_TEXT = 2_000
 """Characters of the message of one attempt."""
 
@@ -33,6 +35,11 @@ def read(decoder: msgspec.json.Decoder[T], data: bytes | None) -> T | None:
 
 def meta_of(job: Job) -> Meta:
     return NO_META if job.meta == b"{}" else read(_metas, job.meta) or NO_META
+
+
+def schedule_of(job: Job) -> str:
+    """The schedule that made it. Few were made by one, and only of those more is read."""
+    return meta_of(job).headers.get(NAME_HEADER, "") if _SCHEDULED in job.meta else ""
 
 
 def error_of(job: Job) -> ErrorInfo | None:

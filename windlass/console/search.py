@@ -71,6 +71,7 @@ class Seen:
         return {
             "state": str(job.state), "queue": job.queue, "task": job.task, "key": rows.key_of(job),
             "worker": job.worker, "workflow": job.graph, "id": job.id, "fingerprint": job.fingerprint,
+            "schedule": rows.schedule_of(job),
         }  # fmt: skip
 
     @cached_property

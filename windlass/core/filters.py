@@ -31,6 +31,7 @@ NAMES = {
     "tag": "one of its tags",
     "worker": "the worker that runs it",
     "workflow": "the id of its workflow",
+    "schedule": "the schedule that made it",
     "id": "its id",
     "fingerprint": "the fault, as dead letters are grouped by it",
     "error": "part of the type or message of its error",
@@ -83,7 +84,7 @@ class Subject(Protocol):
 
     @property
     def fields(self) -> dict[str, str]:
-        """``state``, ``queue``, ``task``, ``key``, ``worker``, ``workflow``, ``id``, ``fingerprint``."""
+        """``state``, ``queue``, ``task``, ``key``, ``worker``, ``workflow``, ``schedule``, ``id``, ``fingerprint``."""
 
     @property
     def tags(self) -> tuple[str, ...]:
