@@ -40,7 +40,7 @@ class Visit:
         return page
 
     def _asked(self, request: Request) -> None:
-        if not request.url.startswith((f"{self.live.root}/", "data:")):
+        if not request.url.startswith((f"{self.live.root}/", "data:", "about:")):
             self.elsewhere.append(request.url)
 
     def excuse(self, *parts: str) -> None:
