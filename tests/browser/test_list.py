@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from urllib.parse import quote
 
 import pytest
@@ -16,11 +15,11 @@ MANY = 130
 
 
 @pytest.fixture(scope="module")
-def many(live: Live) -> Iterator[str]:
+def many(live: Live) -> str:
     """Jobs that wait in a queue of their own."""
     pack = live.app.tasks["orders.pack"].options(queue="many", delay="5h")
     live.call(live.app.enqueue_many([pack.s(number) for number in range(MANY)]))
-    yield "queue:many"
+    return "queue:many"
 
 
 def rows(page: Page) -> list[str]:
