@@ -99,7 +99,11 @@ def add_workflows(live: Live) -> dict[str, str]:
     bad = chain(pack.s(2), check.si(-1), group(notify.s(), ship.s("post")))
     live.order("trailer.mp4", "progress 40 first pass")
     wide = chord([pack.s(n) for n in range(5)] + [transcode.s("trailer.mp4")], ship.s("courier"))
-    works = {"succeeded": good.named("ship one order"), "failed": bad.named("check an order"), "running": wide.named("launch")}
+    works = {
+        "succeeded": good.named("ship one order"),
+        "failed": bad.named("check an order"),
+        "running": wide.named("launch"),
+    }
     found = {state: str(live.call(live.app.submit_work(work)).id) for state, work in works.items()}
     for state in ("succeeded", "failed"):
         wait_for_workflow(live, found[state], state)

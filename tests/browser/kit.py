@@ -149,4 +149,3 @@ def open_shop(name: str, url: str, folder: Path, queues: str = "") -> Iterator[L
         yield live
     finally:
         live.close()
-

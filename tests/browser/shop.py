@@ -39,6 +39,7 @@ def declare(app: Windlass, queues: str = "") -> Windlass:
     app.queue("media", limit=4, max_ready=10_000)
     app.breaker("payments-api", errors=4, window="10m", open_for="2h", trip_on=ConnectionError)
     declare_orders(app)
+    declare_parcels(app)
     declare_staged(app)
     declare_reports(app)
     return app
@@ -74,6 +75,8 @@ def declare_orders(app: Windlass) -> None:
             raise ConnectionError("payments-api: connection refused")
         return order
 
+
+def declare_parcels(app: Windlass) -> None:
     @app.task(name="orders.pack", queue="warehouse")
     async def pack(order: int) -> int:
         await asyncio.sleep(0)

@@ -118,6 +118,7 @@ def test_a_job_that_waits_is_given_another_time_place_and_rank(live: Live, visit
 
 
 def test_cancel_and_delete(live: Live, visit: Visit) -> None:
+    visit.excuse("404")  # the page may hear of its end before it is left
     id = live.add("orders.pack", 2, delay="3h")
     page = visit.job(id)
     visit.press("Cancel")

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Locator, Page, Request, expect
 from tests.browser.kit import PASSWORD, SECONDS, USER, Live
 from tests.servers.process import wait_until
 
-WAIT = 5_000
+WAIT = 15_000
 """Patience with a page, in ms."""
 
 expect.set_options(timeout=WAIT)
@@ -40,7 +40,7 @@ class Visit:
         return page
 
     def _asked(self, request: Request) -> None:
-        if not request.url.startswith((f"{self.live.root}/", "data:")):
+        if not request.url.startswith((f"{self.live.root}/", "data:", "about:")):
             self.elsewhere.append(request.url)
 
     def excuse(self, *parts: str) -> None:

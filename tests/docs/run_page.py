@@ -13,6 +13,8 @@ import contextvars
 import importlib
 import inspect
 import os
+import re
+import socket
 import subprocess
 import sys
 import textwrap
@@ -26,10 +28,13 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.docs.pages import ROOT, Block, blocks, needs_redis, read, with_redis
+from tests.servers.process import free_port
 from windlass import Windlass
 
 COMMAND_SECONDS, START_SECONDS = 60, 30
 REDIS_PORT = "DOCS_REDIS_PORT"
+WEB = ":8080"
+"""Where pages say that the dashboard is. Several pages run at once, so that each gets a port of its own."""
 
 
 class PageError(Exception):
@@ -78,6 +83,7 @@ class Page:
         self.context = contextvars.copy_context()
         self.workers = Workers("<!-- no worker -->" not in text)
         self.background: list[subprocess.Popen[bytes]] = []
+        self.web_port = free_port()
 
     async def run(self) -> None:
         sys.path.insert(0, os.getcwd())
@@ -153,8 +159,14 @@ class Page:
 
     def _command(self, command: str, expected: list[str]) -> None:
         if command.startswith("windlass worker") or (command.startswith("windlass celery") and " worker" in command):
-            self._start_worker(command)
+            self._start(command, " is up")
             return
+        command = command.replace(WEB, f":{self.web_port}")
+        if command.startswith("windlass web"):
+            self._start(f"{command} --port {self.web_port}", "Dashboard of", answers=True)
+            return
+        if command.startswith("windlass top"):
+            command += " --once"  # a page has no terminal to stay in
         answer = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, timeout=COMMAND_SECONDS,
                                 check=False, stdin=subprocess.DEVNULL, env=environment())  # fmt: skip
         output = answer.stdout + answer.stderr
@@ -162,17 +174,27 @@ class Page:
             raise PageError(f"{command} ended with {answer.returncode}:\n{output}")
         check_output(command, expected, output)
 
-    def _start_worker(self, command: str) -> None:
-        log = Path(f"worker-{len(self.background)}.log")
+    def _start(self, command: str, sign: str, answers: bool = False) -> None:
+        """In the background, until it says that it is there; ``answers``: at the address that it prints."""
+        log = Path(f"background-{len(self.background)}.log")
         with log.open("wb") as file:
             process = subprocess.Popen(["/bin/sh", "-c", f"exec {command}"], stdout=file, stderr=file,
                                        stdin=subprocess.DEVNULL, env=environment())  # fmt: skip
         self.background.append(process)
         limit = time.monotonic() + START_SECONDS
-        while " is up" not in log.read_text(encoding="utf-8"):
+        while sign not in (said := log.read_text(encoding="utf-8")) or (answers and not answers_at(said)):
             if process.poll() is not None or time.monotonic() > limit:
-                raise PageError(f"{command} did not start:\n{log.read_text(encoding='utf-8')}")
+                raise PageError(f"{command} did not start:\n{said}")
             time.sleep(0.05)
+
+
+def answers_at(said: str) -> bool:
+    """Whether a server listens at the address in its first words."""
+    found = re.search(r"http://([\d.]+):(\d+)/", said)
+    if not found:
+        return False
+    with socket.socket() as probe:
+        return probe.connect_ex((found[1], int(found[2]))) == 0
 
 
 def environment() -> dict[str, str]:

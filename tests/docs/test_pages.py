@@ -20,7 +20,7 @@ RUNNER = Path(__file__).with_name("run_page.py")
 WORKFLOWS = [f"docs/how-to/{name}.md" for name in ("workflows", "flows", "grow-a-workflow-while-it-runs")]
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ +(.*)$", re.MULTILINE)
-LANGUAGES = {"python", "console", "sh", "ini", "toml", "dockerfile", "json", "text", "sql", "yaml", "mermaid"}
+LANGUAGES = {"python", "console", "sh", "ini", "toml", "dockerfile", "json", "text", "sql", "yaml", "html", "mermaid"}
 
 
 @pytest.mark.parametrize("page", pages())

@@ -236,8 +236,9 @@ def reason_place(reason: Reason) -> Place | None:
 
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "number": number, "compact": svg.short, "counted": counted, "dur": dur, "bytes": size, "percent": percent,
-    "rate": rate, "iso": iso, "clock": clock, "stamp": stamp, "ago": ago, "to_ms": to_ms, "newest": newest, "tries": tries,
-    "words": words, "shape": shape, "short_text": short_text, "first_line": first_line, "first_word": first_word,
+    "rate": rate, "iso": iso, "clock": clock, "stamp": stamp, "ago": ago, "to_ms": to_ms, "newest": newest,
+    "tries": tries, "words": words, "shape": shape, "short_text": short_text, "first_line": first_line,
+    "first_word": first_word,
     "part": part, "json": as_json, "quoted": quoted, "series": series, "sums": sums, "busy": busy, "place": place,
     "reason_place": reason_place, "throughput": svg.throughput, "quantiles": svg.quantiles, "spark": svg.spark,
     "gauge": svg.gauge, "parts": svg.parts, "graph": graph,
