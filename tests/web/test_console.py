@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from tests.web.kit import audited, everything, make_app, new_job, populate, states
-from windlass import ConfigError, Windlass
+from windlass import ConfigError, Windlass, every
 from windlass.console import Console
 from windlass.console.audit import KEPT, SHELF, bounded
 from windlass.console.charts import chart as draw_chart
@@ -55,6 +55,17 @@ async def fill(store: Store, count: int) -> None:
 
 
 # -- searching
+
+
+async def test_the_runs_of_a_schedule_are_found(app: Windlass, console: Console) -> None:
+    ids = []
+    for name in ("nightly", "night shift"):
+        await app.schedules.put(name, every("day at 03:00"), "mail.send", args=["ann"])
+        ids.append(await console.run_schedule(name))
+    assert [row.id for row in (await console.jobs("schedule:nightly")).jobs] == ids[:1]
+    assert [row.id for row in (await console.jobs('schedule:"night shift"')).jobs] == ids[1:]
+    assert len((await console.jobs("schedule:night*")).jobs) == 2
+    assert (await console.job(ids[1])).schedule == "night shift"
 
 
 async def walk(console: Console, filter: str, limit: int = 50) -> tuple[list[str], int]:
