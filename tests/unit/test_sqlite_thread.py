@@ -371,3 +371,28 @@ async def test_a_settle_is_brief_only_for_a_worker_with_nothing_else_to_do(
         monkeypatch.setattr(store._database, "run", noted)
         await store.exchange("w", 2, [decide(claim, Succeeded())], Want([], 0, idle))
     assert seen[0] is brief
+
+
+async def test_an_opening_that_nobody_waits_for_is_closed_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+    plain = thread.check_place
+
+    def slow(path: str) -> None:
+        begun.set()
+        assert go_on.wait(20)
+        plain(path)
+
+    monkeypatch.setattr(thread, "check_place", slow)
+    store = SQLiteStore(f"sqlite:///{tmp_path}/jobs.db", StoreSettings())
+    opening = asyncio.create_task(store.open())
+    assert await asyncio.to_thread(begun.wait, 20)
+    opening.cancel()
+    await asyncio.gather(opening, return_exceptions=True)
+    closing = asyncio.create_task(store.close())
+    await asyncio.sleep(0.05)  # to let it come to where it has to wait
+    go_on.set()
+    await asyncio.wait_for(closing, 20)
+    assert store._database.closed
+    assert store._database._thread is None

@@ -34,6 +34,17 @@ _CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 HOME, LEFT_SCREEN, SHOWN_CURSOR = "\x1b[H", "\x1b[?1049l", "\x1b[?25h"
 
 
+_AT_TERMINAL = """
+import os, signal, sys
+for number in (signal.SIGINT, signal.SIGHUP):  # whoever runs the tests may ignore these, and programs inherit that
+    signal.signal(number, signal.SIG_DFL)
+tty = os.open(sys.argv[1], os.O_RDWR)  # the first one a session opens is the one whose keys signal to it
+for number in (0, 1, 2):
+    os.dup2(tty, number)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
 class Terminal:
     """A command at a terminal of its own."""
 
@@ -43,11 +54,9 @@ class Terminal:
         self.resize(*size)
         self.before = termios.tcgetattr(slave)
         self._slave, self.raw = slave, ""
-        # A shell opens it by name: so it becomes the terminal that signals of its keys come from.
         known = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
-        line = 'tty=$1; shift; exec "$@" <"$tty" >"$tty" 2>&1'
         self.process = subprocess.Popen(
-            ["/bin/sh", "-c", line, "sh", os.ttyname(slave), sys.executable, "-m", "windlass", *args],
+            [sys.executable, "-c", _AT_TERMINAL, os.ttyname(slave), sys.executable, "-m", "windlass", *args],
             cwd=ROOT, env={**known, "TERM": "xterm-256color", **env}, start_new_session=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
@@ -246,7 +255,7 @@ async def test_the_terminal_is_as_it_was_however_it_ends(open_top: Any, how: str
     else:
         top.process.send_signal(signal.SIGTERM if how == "term" else signal.SIGHUP)
     code = await top.ends()
-    assert code == {"ctrl-c": "130", "term": "0", "hang up": "-1"}[how]
+    assert code == {"ctrl-c": "130", "term": "0", "hang up": "-1"}[how], top.seen.rpartition(LEFT_SCREEN)[2]
     assert top.is_restored() or how == "hang up"
 
 

@@ -36,6 +36,7 @@ class Shared:
         flight = self._flights.get((id(loop), name))
         if flight is None or flight.done() or flight.get_loop() is not loop:
             flight = self._flights[id(loop), name] = loop.create_task(self._read(name, read))
+            flight.add_done_callback(_heard)
         # Shielded: one who goes away takes nothing from those who still wait.
         return cast(T, await asyncio.shield(flight))
 
@@ -54,6 +55,12 @@ class Shared:
         self._changes += 1
         self._kept.clear()
         self._flights.clear()
+
+
+def _heard(flight: asyncio.Task[Any]) -> None:
+    """All who waited may have gone away: then an error is nobody's, and asyncio need not complain of it."""
+    if not flight.cancelled():
+        flight.exception()
 
 
 _of_apps: WeakKeyDictionary[Windlass, Shared] = WeakKeyDictionary()

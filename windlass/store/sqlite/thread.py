@@ -86,6 +86,7 @@ class Database:
         self.mailboxes: dict[str, Mailbox] = {}
         self._ops: queue.SimpleQueue[Op | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
+        self._life = threading.Lock()
         self._held_for_fork = False
         self._thread: threading.Thread | None = None
         self._outbox: Outbox | None = None
@@ -100,14 +101,15 @@ class Database:
 
     def start(self) -> None:
         """Open the file and start the thread. Raises what is wrong with the file."""
-        check_place(self.place.path)
-        with self._lock:
-            self._connection()
-        self._outbox = Outbox()
-        self.closed = False
-        self._thread = threading.Thread(target=self._serve, name="windlass-sqlite", daemon=True)
-        self._thread.start()
-        _living.add(self)
+        with self._life:  # whoever gives up waiting for this may stop it while it goes on
+            check_place(self.place.path)
+            with self._lock:
+                self._connection()
+            self._outbox = Outbox()
+            self.closed = False
+            self._thread = threading.Thread(target=self._serve, name="windlass-sqlite", daemon=True)
+            self._thread.start()
+            _living.add(self)
 
     async def run(self, kind: Kind, work: Callable[[Tx], T], brief: bool = False) -> T:
         """In the next group commit. What is ``brief`` may run on the loop's own thread, unless the disk is slow."""
@@ -168,12 +170,13 @@ class Database:
 
     def stop(self) -> None:
         """Finish what is pending, close the file, end the thread. Blocks for as long as that takes."""
-        self.closed = True
-        _living.discard(self)
-        if self._thread is not None:
-            self._ops.put(None)
-            self._thread.join()
-            self._thread = None
+        with self._life:
+            self.closed = True
+            _living.discard(self)
+            if self._thread is not None:
+                self._ops.put(None)
+                self._thread.join()
+                self._thread = None
 
     # -- on the thread
 
