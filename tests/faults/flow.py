@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import random
+import signal
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, NamedTuple
 
 from tests.faults.checker import Kill
-from tests.worker.helpers import Fleet, Ledger, Line, eventually
+from tests.worker.helpers import Fleet, Ledger, Line, WorkerProcess, eventually
 from windlass import State, Windlass
 from windlass.core.event import Event
 from windlass.core.limits import Rate
@@ -44,7 +46,7 @@ async def kill_some(
 ) -> list[Kill]:  # fmt: skip
     """Kill random workers, and start another for each; ``least`` must be there before one is killed.
 
-    With ``at_work`` it is the process that has begun a job last, according to this ledger; with ``chosen`` the one that
+    With ``at_work`` it is one that is in the middle of a job, according to this ledger; with ``chosen`` the one that
     this names by its pid.
     """
     done: list[Kill] = []
@@ -52,12 +54,31 @@ async def kill_some(
         await asyncio.sleep(rng.uniform(*every))
         await present(app, fleet, least)
         alive = [worker for worker in fleet if worker.alive]
-        last = at_work.lines("start")[-1].pid if at_work else await chosen() if chosen else 0
+        last = await caught_at_work(alive, at_work) if at_work else await chosen() if chosen else 0
         victim = rng.choice([worker for worker in alive if worker.pid == last] or alive)
         done.append(Kill(victim.pid, time.time()))
         victim.kill()
         fleet.start(**OPTIONS)
     return done
+
+
+async def caught_at_work(alive: list[WorkerProcess], ledger: Ledger) -> int:
+    """The pid of a process that is stopped in the middle of a job; 0 where none was found for a while."""
+    pids = {worker.pid for worker in alive}
+    for _ in range(200):
+        last = next((line.pid for line in reversed(ledger.lines("start")) if line.pid in pids), 0)
+        if not last:
+            return 0
+        # Stopped it writes nothing more: what the ledger says of it then is still true when it is killed.
+        os.kill(last, signal.SIGSTOP)
+        lines = [line for line in ledger.lines() if line.pid == last]
+        if Counter(line.job for line in lines if line.what == "start") > Counter(
+            line.job for line in lines if line.what == "end"
+        ):
+            return last
+        os.kill(last, signal.SIGCONT)
+        await asyncio.sleep(0.01)
+    return 0
 
 
 async def nothing_left(app: Windlass) -> bool:

@@ -85,7 +85,7 @@ def test_every_command_on_an_app_takes_it_in_the_same_forms(name: str, command: 
         return  # the last ones take it as Celery does
     options = {opt for param in command.params for opt in param.opts}
     assert {"-A", "--app", "--debug"} <= options
-    assert "--json" in options or name in ("worker", "web", "top")
+    assert "--json" in options or name in ("worker", "web", "top", "grafana")  # the last is JSON anyway
     words = [param for param in command.params if param.name == "words"]
     assert words[0].metavar is not None
     assert words[0].metavar.startswith("[APP]")
