@@ -60,7 +60,7 @@ def extract(headers: Mapping[str, str]) -> Context:
 class Unsampled(NonRecordingSpan):
     """Stands in a context for a trace that is not recorded: spans below it are none, and its id travels on.
 
-    One is made for each run of an unsampled job, so nothing is read from its headers before somebody asks.
+    Nothing is read from its headers before somebody asks: most jobs never do.
     """
 
     __slots__ = ("_known", "_read")

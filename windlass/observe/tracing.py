@@ -9,12 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 from time import time_ns
 from types import SimpleNamespace
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -107,6 +106,17 @@ def check_sample(sample: object) -> None:
         raise ConfigError(f"sample is {sample!r}; give a part between 0 and 1, such as 0.1 for one trace in ten")
 
 
+class Came(NamedTuple):
+    """What a job's headers bring: the context of a trace that is recorded, or that of one that is not.
+
+    Jobs that were sent in one call bring the same bytes, and are mostly met in a row: those are read once.
+    """
+
+    meta: bytes | None = None
+    recorded: Context | None = None
+    unsampled: Context | None = None
+
+
 class Record:
     """The process span of a run, from its start until the store has heard what became of it."""
 
@@ -115,13 +125,13 @@ class Record:
     def __init__(self, span: Span, context: Context, queue: str) -> None:
         self.span, self.context, self.queue = span, set_span_in_context(span, context), queue
         self.ended = 0
-        self.events: Counter[str] = Counter()
+        self.events: dict[str, None] = {}
         self.error: bytes | None = None
 
     def note(self, move: Transition | None) -> None:
         """What became of the job, or of one of a batch."""
         event = move.event if move is not None else "lost"
-        self.events[event] += 1
+        self.events[event] = None
         if move is not None and event in FAULTS:
             self.error = self.error or move.error
 
@@ -152,6 +162,7 @@ class Tracing:
         self._open: dict[Current, Record] = {}
         self._members: dict[Current, Record] = {}  # of batches, whose span is one
         self._settling: dict[str, Record] = {}
+        self._came = Came()
 
     def safely(self, call: Callable[[], T], otherwise: T) -> T:
         """Whatever is wrong with somebody's tracer is not the job's fault."""
@@ -233,33 +244,43 @@ class Tracing:
     def around_run(self, job: Current, call_next: Run) -> Awaitable[Any]:
         """Not a coroutine itself: a run whose trace is not sampled is to have no more around it than before."""
         try:
-            headers = job.headers
-            parent = headers.get(PARENT)
+            came = self._came
+            if job.claim.meta != came.meta:
+                came = self._read(job)
             record: Record | None = None
-            # A batch has no headers, only its members do.
-            if parent[-1:] in UNSAMPLED_ENDS if parent else not (job.members or self._begins()):
-                attach(spans.unsampled_context(headers))  # for good: the context is the run's own
+            if came.recorded is None:
+                attach(came.unsampled or Context())  # for good: the context is the run's own
             else:
-                record = self._begin_run(job)
+                record = self._begin_run(job, came.recorded)
         except Exception:
             log.exception("tracing failed; jobs go on without")
             record = None
         return call_next() if record is None else self._run(record, call_next)
 
-    def _begin_run(self, job: Current) -> Record | None:
+    def _read(self, job: Current) -> Came:
+        headers = job.headers
+        parent = headers.get(PARENT)
+        if not parent:
+            # A batch has no headers, only its members do. Lots are drawn for each job.
+            begins = job.members or self._begins()
+            return Came(recorded=Context()) if begins else Came(unsampled=spans.unsampled_context(headers))
+        if parent[-1:] in UNSAMPLED_ENDS:
+            self._came = Came(job.claim.meta, unsampled=spans.unsampled_context(headers))
+        else:
+            self._came = Came(job.claim.meta, recorded=spans.extract(headers))
+        return self._came
+
+    def _begin_run(self, job: Current, context: Context) -> Record | None:
         """The span of a run; None where there is to be none, which what is below it is then told."""
         links: list[Link] = []
-        context = Context()
         if job.members:
             links = spans.links_to(job.members)
             if not self._keeps_batch(links):
                 attach(spans.unsampled_context({}))
                 return None
-        else:
-            context = spans.extract(job.headers)
-            if self._linked and job.headers.get(PARENT):
-                links = spans.links_to([job])
-                context = spans.without_span(context)
+        elif self._linked and job.headers.get(PARENT):
+            links = spans.links_to([job])
+            context = spans.without_span(context)
         said = spans.of_process(job)
         span = self._tracer.start_span(spans.span_name(said), context, SpanKind.CONSUMER, said, links or None)
         if not span.is_recording():
