@@ -128,8 +128,9 @@ def explain(facts: Facts) -> Why:
         return Why([Reason("over", f"it is over: {job.state}" + (f" ({job.reason})" if job.reason else ""))])
     if job.state is State.RUNNING:
         asked = "; a cancel was requested" if job.cancel_requested else ""
-        since = f" for {show_ms(max(facts.now - job.started_at, 0))}" if job.started_at else ""
-        return Why([Reason("running", f"it is running{since} on worker {job.worker}{asked}", by=job.worker)])
+        ran = show_ms(max(facts.now - job.started_at, 0))
+        text = f"it has been running for {ran} on worker {job.worker}{asked}"
+        return Why([Reason("running", text, by=job.worker)])
     if job.state is State.WAITING:
         return Why([_waits(facts, job)])
     return Why(list(_not_started(facts, job)))

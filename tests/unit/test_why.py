@@ -52,7 +52,7 @@ def codes(answer: Why) -> list[str]:
         (why(job(State.SUCCEEDED)), "over", "it is over: succeeded", "", None),
         (
             why(job(State.RUNNING, worker="w7", started_at=NOW - 5_000, cancel_requested=True)),
-            "running", "it is running for 5s on worker w7; a cancel was requested", "w7", None,
+            "running", "it has been running for 5s on worker w7; a cancel was requested", "w7", None,
         ),
         (why(job(State.SCHEDULED, due_at=NOW + 90_000)), "scheduled", "it is due in 1m 30s", "", 90_000),
         (why(job(State.SCHEDULED, due_at=NOW + 1_000, attempt=2)), "scheduled", "retry 2 is due in 1s", "", 1_000),

@@ -9,10 +9,23 @@ import pytest
 
 from tests.servers.fixtures import new_redis, redis7
 from tests.servers.redis import RedisServer, fresh_prefix
-from tests.web.kit import make_app
+from tests.web.kit import World, make_app, populate
 from windlass import Windlass
 
 __all__ = ["new_redis", "redis7"]
+
+
+@pytest.fixture
+async def app() -> AsyncIterator[Windlass]:
+    """The app in memory, for what does not depend on the engine."""
+    app = make_app()
+    yield app
+    await app.close()
+
+
+@pytest.fixture
+async def world(app: Windlass) -> World:
+    return await populate(app)
 
 
 @pytest.fixture(params=["memory", "sqlite", "redis"])

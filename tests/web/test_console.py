@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
@@ -23,13 +22,6 @@ from windlass.core.job import State
 from windlass.errors import Forbidden, JobLost, NotFound
 from windlass.store.base import Item, Store
 from windlass.testing import Harness
-
-
-@pytest.fixture
-async def app() -> AsyncIterator[Windlass]:
-    app = make_app()
-    yield app
-    await app.close()
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -15,13 +14,6 @@ from windlass import ConfigError, Windlass
 from windlass.console.shared import shared_of
 from windlass.testing import Harness
 from windlass.web import Access, Basic, Token, make_access, windlass_dashboard
-
-
-@pytest.fixture
-async def app() -> AsyncIterator[Windlass]:
-    app = make_app()
-    yield app
-    await app.close()
 
 
 @pytest.fixture(autouse=True)

@@ -11,23 +11,11 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from tests.web.cases import PAGES
-from tests.web.kit import Page, World, bearer, dashboard, everything, make_app, populate, visiting
+from tests.web.kit import Page, World, bearer, dashboard, everything, make_app, visiting
 from windlass import Windlass
 from windlass.web.api import TABLE
 from windlass.web.guard import BODY_MAX
 from windlass.web.headers import CSP
-
-
-@pytest.fixture
-async def app() -> AsyncIterator[Windlass]:
-    app = make_app()
-    yield app
-    await app.close()
-
-
-@pytest.fixture
-async def world(app: Windlass) -> World:
-    return await populate(app)
 
 
 @pytest.fixture

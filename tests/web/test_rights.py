@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx2
@@ -19,7 +18,6 @@ from tests.web.kit import (
     bearer,
     dashboard,
     everything,
-    make_app,
     populate,
     visiting,
 )
@@ -27,18 +25,6 @@ from windlass import Windlass
 from windlass.core.access import RIGHTS
 from windlass.web import Basic, make_access, pages, windlass_dashboard
 from windlass.web.api import TABLE
-
-
-@pytest.fixture
-async def app() -> AsyncIterator[Windlass]:
-    app = make_app()
-    yield app
-    await app.close()
-
-
-@pytest.fixture
-async def world(app: Windlass) -> World:
-    return await populate(app)
 
 
 async def ask(visitor: httpx2.AsyncClient, case: Case, world: World, **options: Any) -> httpx2.Response:

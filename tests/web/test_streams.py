@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.routing import Mount
 
-from tests.web.kit import World, bearer, dashboard, make_app, new_job, populate, visiting
+from tests.web.kit import World, bearer, dashboard, new_job, visiting
 from tests.web.serving import Reader, reading, serving
 from tests.worker.helpers import eventually
 from windlass import ConfigError, Windlass
@@ -26,18 +26,6 @@ from windlass.web.streams import Gauge
 def brisk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Looks at the store in quick succession: nobody waits for a second to pass."""
     monkeypatch.setattr("windlass.web.jobfeed.Watch.__init__.__defaults__", (0.02,))
-
-
-@pytest.fixture
-async def app() -> AsyncIterator[Windlass]:
-    app = make_app()
-    yield app
-    await app.close()
-
-
-@pytest.fixture
-async def world(app: Windlass) -> World:
-    return await populate(app)
 
 
 @pytest.fixture

@@ -56,7 +56,7 @@ def job_row(access: Access, job: Job) -> JobRow:
         id=job.id, task=job.task, queue=job.queue, state=str(job.state), priority=job.priority,
         args=show.line(access, job.payload), error=error_line(error, values) if error else "",
         reason=show.one_line(job.reason) if job.reason else "", key=key_of(job) if values else "",
-        tags=tags_of(access, job), workflow=job.graph, worker=job.worker, attempts=job.attempt + job.crashes,
+        tags=tags_of(access, job), workflow=job.graph, worker=job.worker, attempts=begun(job),
         progress=progress.percent if progress else None, enqueued_at=job.enqueued_at, due_at=job.due_at,
         started_at=job.started_at, finished_at=job.finished_at, took=took(job),
     )  # fmt: skip
@@ -92,6 +92,11 @@ def error_value(access: Access, error: ErrorInfo | None) -> ErrorValue | None:
         type=show.one_line(error.type), message=show.safe(error.message[: show.MOST_TEXT]),
         traceback=show.safe(error.traceback[-show.MOST_TEXT :]), fingerprint=error.fingerprint,
     )  # fmt: skip
+
+
+def begun(job: Job) -> int:
+    """Attempts that were begun. A record counts those that went wrong; one that runs or went well comes on top."""
+    return job.attempt + job.crashes + (job.state in (State.RUNNING, State.SUCCEEDED))
 
 
 def attempts_of(access: Access, job: Job) -> list[Attempt]:

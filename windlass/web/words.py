@@ -121,11 +121,6 @@ def newest(row: JobRow) -> int:
     return row.due_at if row.state == "scheduled" and row.due_at else row.enqueued_at
 
 
-def tries(row: JobRow) -> int:
-    """Attempts that were begun. A job counts those that went wrong; the one that runs or went well comes on top."""
-    return row.attempts + (row.state in ("running", "succeeded"))
-
-
 # -- words
 
 
@@ -237,7 +232,7 @@ def reason_place(reason: Reason) -> Place | None:
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "number": number, "compact": svg.short, "counted": counted, "dur": dur, "bytes": size, "percent": percent,
     "rate": rate, "iso": iso, "clock": clock, "stamp": stamp, "ago": ago, "to_ms": to_ms, "newest": newest,
-    "tries": tries, "words": words, "shape": shape, "short_text": short_text, "first_line": first_line,
+    "words": words, "shape": shape, "short_text": short_text, "first_line": first_line,
     "first_word": first_word,
     "part": part, "json": as_json, "quoted": quoted, "series": series, "sums": sums, "busy": busy, "place": place,
     "reason_place": reason_place, "throughput": svg.throughput, "quantiles": svg.quantiles, "spark": svg.spark,
