@@ -1,6 +1,6 @@
 """The layer rule and the house rules, read off the ASTs of `windlass/`.
 
-    errors < core < store < app layer < console < worker < messaging, observe, web, testing, integrations < cli
+    errors < core < store < app layer < console < worker < messaging, observe, testing, integrations < web < cli
 
 A module imports only from its left or from its own folder. Imports under `if TYPE_CHECKING` and inside
 functions count like any other: a cycle hidden in a function is still a cycle. The exceptions are listed in
