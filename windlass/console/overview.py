@@ -13,10 +13,10 @@ from windlass.console.snapshot import Snapshot, snapshot, store_info
 from windlass.console.values import Health, JobRow, Overview, QueueHealth, QueueRow, Scale, Warn
 from windlass.core.breaker import Mode
 from windlass.core.duration import show_ms
-from windlass.core.health import NO_WORKER, PAUSED, STUCK, Facts, flow_of, in_words, is_well
-from windlass.core.limits import fits
+from windlass.core.health import NO_WORKER, PAUSED, STUCK, flow_of, in_words, is_well
 from windlass.core.terms import breaker_gate, queue_gate
 from windlass.errors import ConfigError, NotFound, StoreError
+from windlass.standing import facts_of
 from windlass.store.base import QueueInfo, WorkerInfo
 
 FAILURES, COMING = 8, 8
@@ -40,20 +40,12 @@ async def flowing_queues(desk: Desk) -> list[QueueRow]:
 
 def flowing(now: Snapshot, queue: QueueInfo, pace: Pace) -> QueueRow:
     return queue_row(
-        now, queue, flow=flow_of(facts_of(now, queue, pace.quiet)), per_minute=pace.minute, spark=pace.spark
+        now,
+        queue,
+        flow=flow_of(facts_of(queue, now.workers, now.gates.get(queue_gate(queue.name)), pace.quiet)),
+        per_minute=pace.minute,
+        spark=pace.spark,
     )
-
-
-def facts_of(now: Snapshot, queue: QueueInfo, quiet: int | None) -> Facts:
-    serving, gate = now.serving(queue.name), now.gates.get(queue_gate(queue.name))
-    limits = now.limits(queue.name)
-    held = gate is not None and (gate.opens_in > 0 or not fits(gate.held, limits.limit, 1))
-    return Facts(
-        ready=queue.counts.get("ready", 0), running=queue.counts.get("running", 0), oldest_ready=queue.oldest_ready,
-        paused=bool(limits.paused) or (gate is not None and gate.closed_for > 0), draining=bool(limits.draining),
-        workers=len(serving), slots=sum(worker.presence.concurrency for worker in serving),
-        busy=sum(worker.running for worker in serving), quiet=quiet, held=held,
-    )  # fmt: skip
 
 
 async def one_flowing(desk: Desk, name: str) -> QueueRow:

@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from windlass.core.health import Facts
-from windlass.core.job import State
-from windlass.core.limits import fits
 from windlass.core.schedule import GONE
 from windlass.core.terms import queue_gate
 from windlass.schedules import read_all
-from windlass.store.base import GateInfo, QueueInfo, Store, WorkerInfo
+from windlass.standing import facts_of
+from windlass.store.base import Store
 
 _PROGRESS = frozenset(("started", "succeeded", "failed", "retried", "snoozed", "cancelled", "waiting"))
 
@@ -50,16 +49,3 @@ class Lookout:
             for queue, count in counts.items()
         }
         return {queue: now - since for queue, (_, since) in self._moved.items()}
-
-
-def facts_of(queue: QueueInfo, workers: list[WorkerInfo], gate: GateInfo | None, quiet: int) -> Facts:
-    serving = [worker for worker in workers if worker.alive and queue.name in worker.presence.queues]
-    gate = gate or GateInfo(name="")
-    limits = gate.limits
-    return Facts(
-        ready=queue.counts.get(State.READY, 0), running=queue.counts.get(State.RUNNING, 0), quiet=quiet,
-        oldest_ready=queue.oldest_ready, paused=bool(limits.paused), draining=bool(limits.draining),
-        workers=len(serving), slots=sum(worker.presence.concurrency for worker in serving),
-        busy=sum(worker.running for worker in serving),
-        held=gate.opens_in > 0 or not fits(gate.held, limits.limit, 1),
-    )  # fmt: skip
