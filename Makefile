@@ -2,14 +2,14 @@
 #
 # Variables:  PYTHON=python3.12    the interpreter for .venv (default: the first 3.11+ found)
 #             VENV=.venv           where the environment lives
-#             JOBS=3               test processes (0 runs the tests in one process)
+#             JOBS=4               test processes (0 runs the tests in one process)
 #             ARGS="-k retry -x"   passed on to pytest, to the demo, to the benchmarks or to the resolver
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 
 VENV ?= .venv
-JOBS ?= 3
+JOBS ?= 4
 ARGS ?=
 PYTHON ?= $(firstword $(foreach p,python3 python3.13 python3.12 python3.11 python3.14 python,$(if $(shell $(p) -c 'import sys; print(sys.version_info >= (3, 11) or "")' 2>/dev/null),$(p))))
 
