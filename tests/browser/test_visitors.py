@@ -121,6 +121,8 @@ def test_who_only_looks_has_no_buttons(live: Live, reading: Live, visits: Callab
             "main [data-post], main [data-bulk], main [data-job][type=button], main [data-open], main .pick"
         )
         assert doing.count() == 0, path
+    expect(page.locator("nav a[href='/limits']")).to_have_count(1)
+    expect(page.locator("nav a[href='/audit']")).to_have_count(0)
     page = visit.go(f"/jobs/{failed}")
     visit.sees("nobody@example.org", "#args")
     status = page.evaluate(
