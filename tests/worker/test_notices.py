@@ -9,6 +9,7 @@ import hmac
 import json
 import random
 import ssl
+import time
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
 from email import message_from_bytes
@@ -125,10 +126,16 @@ async def test_a_rate_holds_over_all_workers(caller: Windlass, workers: Fleet, l
     for _ in range(3):
         workers.start({"E2E_EVERY": "4s"})
     await eventually(lambda: caller.workers())
+    began = time.monotonic()
     ids = [await call(caller, "fails", args={"n": n}) for n in range(20)]
-    await eventually(lambda: sum(line.attempt + 1 for line in ledger.lines("notice dead")) == 20, 30)
+
+    def told() -> set[tuple[str, int]]:
+        """Each notice once, however often a busy machine made it be delivered, with how many it holds back."""
+        return {(line.job, line.attempt) for line in ledger.lines("notice dead")}
+
+    await eventually(lambda: sum(held + 1 for _, held in told()) >= 20, 60)
     assert set(ids) <= ledger.jobs("letter Reject").keys()
-    assert len(ledger.lines("notice dead")) <= 3
+    assert len(told()) <= 2 + (time.monotonic() - began) / 4
 
 
 async def test_a_queue_that_nobody_serves_stands_still_and_is_told_once(
