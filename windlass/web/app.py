@@ -20,7 +20,7 @@ from starlette.types import Scope
 
 from windlass.app import Windlass
 from windlass.errors import WindlassError
-from windlass.web import probes
+from windlass.web import pages, probes
 from windlass.web.api import TABLE
 from windlass.web.auth import Authorize, Entrance
 from windlass.web.door import Admission, Door
@@ -43,11 +43,10 @@ def windlass_dashboard(
         title=title, environment=environment, trace_url=trace_url, refresh=refresh, streams=streams,
         open_probes=open_probes,
     )  # fmt: skip
-    routes, filters = all_routes()
-    site = Site(app, settings, filters)
+    site = Site(app, settings, pages.FILTERS)
     handlers: dict[Any, Any] = {HTTPException: answer_error, WindlassError: answer_error}
     dashboard = Starlette(
-        routes=routes,
+        routes=all_routes(),
         middleware=[Middleware(Door, Admission(site, Entrance(auth, redact)))],
         exception_handlers=handlers,
         lifespan=closing,
@@ -57,14 +56,10 @@ def windlass_dashboard(
     return dashboard
 
 
-def all_routes() -> tuple[list[BaseRoute], dict[str, Any]]:
+def all_routes() -> list[BaseRoute]:
     data = [Route("/api/openapi.json", openapi), *probes.ROUTES, *(operation.route() for operation in TABLE)]
     files = Mount("/static", Files(directory=STATIC))
-    try:
-        from windlass.web import pages
-    except ImportError:
-        return [files, *data], {}
-    return [files, *data, *pages.ROUTES], getattr(pages, "FILTERS", {})
+    return [files, *data, *pages.ROUTES]
 
 
 class Files(StaticFiles):
