@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from windlass.core import safe
+from windlass.core.codec import encode
 from windlass.core.job import Claim, Meta, Progress
 from windlass.core.lifecycle import Adopting
 from windlass.core.links import Inject
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
 
 _var: ContextVar[Current | None] = ContextVar("windlass_current", default=None)
 _meta_decoder = msgspec.json.Decoder(Meta)
-_encode = msgspec.json.Encoder().encode
 _NO_META = Meta()
 
 
@@ -145,12 +146,14 @@ class Current:
         self._cancelled = True
 
     def progress(self, percent: float, message: str = "", **data: Any) -> None:
-        """Report how far the job is; only the last report is kept."""
-        self._notes.progress(self.claim, _encode(Progress(float(percent), message, data)))
+        """Report how far the job is; only the last report is kept. PayloadError where JSON cannot carry it."""
+        report = Progress(float(percent), safe.text(message, safe.MAX_LINE), data)
+        cap = self._app.settings.max_payload
+        self._notes.progress(self.claim, encode(report, f"the progress of task {self.task}", cap))
 
     def log(self, text: object, level: str = "info") -> None:
         """Keep a line with the job."""
-        self._notes.log(self.claim, level, str(text))
+        self._notes.log(self.claim, safe.text(level, safe.MAX_LEVEL), safe.text(text, safe.MAX_LINE))
 
     def in_process(self, fn: Callable[..., Any], *args: Any) -> Any:
         """Run a module-level function in a child process of this worker.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import msgspec
 
 from windlass.context import read_meta
+from windlass.core import safe
 from windlass.core.codec import decode_any
 from windlass.core.duration import Duration, from_ms, instant_ms, to_ms
 from windlass.core.ids import check_name
@@ -159,7 +160,7 @@ class Handle(Generic[R]):
 
     async def cancel(self, reason: str = "") -> bool:
         """Ask for the job to end, in whatever state it is; False when it is over already or unknown."""
-        return await self._change(Change(action=Action.CANCEL, reason=reason))
+        return await self._change(Change(action=Action.CANCEL, reason=safe.text(reason, safe.MAX_REASON)))
 
     async def retry(self) -> bool:
         """Run an ended job again, as a new run with fresh counters; a job waiting for its retry starts now."""

@@ -7,6 +7,7 @@ bytes, which are joined and not looked into, so that a list of a hundred thousan
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -26,6 +27,9 @@ IN_FLIGHT = 8
 """How many such calls are under way at a time: enough for a link that pipelines, and few results held twice."""
 
 MARK = b'"windlass":"failure"'
+_HIDDEN = b'"windlass":"\\u0066ailure"'
+_SEAL = f"failure-{secrets.token_hex(8)}"
+_SEALED = f'"windlass":"{_SEAL}"'.encode()
 
 _error_decoder = msgspec.json.Decoder(ErrorInfo)
 _encode = msgspec.json.Encoder().encode
@@ -160,19 +164,37 @@ def blamed(node: Input) -> tuple[str, str]:
 
 def decode(data: bytes | None) -> Any:
     """Plain JSON values, with a Failure wherever one was written."""
-    value = decode_any(data)
-    return revive(value) if data is not None and MARK in data else value
+    return revive(decode_any(sealed(data))) if data is not None and MARK in data else decode_any(data)
+
+
+def sealed(data: bytes) -> bytes:
+    """The same JSON with its marks as ``revive`` knows them: once decoded, what was an object of a task looks alike."""
+    return data.replace(MARK, _SEALED)
+
+
+def hide_marks(data: bytes, value: Any) -> bytes:
+    """JSON of a result with marks in it that are none: an object that a task made in the shape of a Failure.
+
+    Written with an escape they are the same JSON, and not the bytes by which a Failure is known. A Failure that a task
+    was given and passes on is one still.
+    """
+    return data if data.count(MARK) == _count_failures(value) else data.replace(MARK, _HIDDEN)
+
+
+def _count_failures(value: Any) -> int:
+    if isinstance(value, Failure):
+        return 1
+    if isinstance(value, dict):
+        return sum(map(_count_failures, value.values()))
+    return sum(map(_count_failures, value)) if isinstance(value, list | tuple) else 0
 
 
 def revive(value: Any) -> Any:
-    """The same value with its failures as objects, at any depth."""
+    """What was decoded from ``sealed`` JSON, with its failures as objects, at any depth."""
     if isinstance(value, list):
         return [revive(item) for item in value]
     if not isinstance(value, dict):
         return value
-    if value.get("windlass") == "failure":
-        try:
-            return msgspec.convert(value, Failure)
-        except msgspec.ValidationError:
-            return value  # somebody else's object that only looks alike
+    if value.get("windlass") == _SEAL:
+        return msgspec.convert({**value, "windlass": "failure"}, Failure)
     return {key: revive(item) for key, item in value.items()}

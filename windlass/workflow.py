@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
+from windlass.core import safe
 from windlass.core.codec import decode_any
 from windlass.core.duration import Duration, from_ms, to_ms
 from windlass.core.graph import GraphInfo
@@ -171,7 +172,7 @@ class Workflow(Generic[R]):
 
     async def cancel(self, reason: str = "") -> bool:
         """Ask for all of it to end; callbacks run. False when it is over already or unknown."""
-        return await self._change(Change(action=Action.CANCEL, reason=reason))
+        return await self._change(Change(action=Action.CANCEL, reason=safe.text(reason, safe.MAX_REASON)))
 
     async def retry(self) -> bool:
         """Run again what failed, and with it what was skipped for it. What succeeded does not run twice."""

@@ -7,6 +7,7 @@ fit fail at the call and not on the worker.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import typing
 from collections.abc import Callable, Iterable, Mapping
@@ -15,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from windlass.core import safe
 from windlass.core.unions import readable
 from windlass.errors import ConfigError, PayloadError
 
@@ -48,10 +50,21 @@ def encode(value: Any, what: str, max_bytes: int, *, stable: bool = False) -> by
     """JSON of a value, within the caps; ``stable`` makes equal values equal bytes."""
     try:
         data = (_sorted_encoder if stable else _encoder).encode(value)
-    except (TypeError, NotImplementedError, ValueError, OverflowError, RecursionError) as error:
-        raise PayloadError(f"{what} cannot be carried as JSON: {str(error) or type(error).__name__}") from error
+        bad = safe.bad_number(value, _enc_hook) if b"null" in data else ""
+    except Exception as error:  # whatever a value does when it is asked for its JSON
+        bad = _what_is_bad(value, error)
+        raise PayloadError(f"{what} cannot be carried as JSON: {bad}") from error
+    if bad:
+        raise PayloadError(f"{what} cannot be carried as JSON: {bad}; JSON has no such number")
     check_size(data, what, max_bytes)
     return data
+
+
+def _what_is_bad(value: Any, error: Exception) -> str:
+    if isinstance(error, UnicodeEncodeError):
+        with contextlib.suppress(Exception):
+            return safe.place_of_bad(value, _enc_hook)
+    return safe.text(error, safe.MAX_REASON) or type(error).__name__
 
 
 def check_size(data: bytes, what: str, max_bytes: int) -> None:

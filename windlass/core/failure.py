@@ -6,6 +6,7 @@ import hashlib
 import traceback
 from types import TracebackType
 
+from windlass.core import safe
 from windlass.core.job import ErrorInfo
 
 MAX_MESSAGE = 4_000
@@ -14,26 +15,26 @@ _OWN = ("/windlass/worker/", "/windlass/celery/")
 
 
 def describe(exc: BaseException) -> ErrorInfo:
-    """What to keep of an exception. Local variables are not kept: they hold secrets."""
-    trace = _users_part(exc.__traceback__)
-    kind = type_name(exc)
+    """What to keep of an exception, whatever it does when it is looked at. Never raises.
+
+    Local variables are not kept: they hold secrets.
+    """
+    kind = safe.kind(exc)
+    message = safe.text(exc, MAX_MESSAGE, keep_end=True)
     try:
-        message = str(exc)
-    except Exception as error:
-        message = f"<no message: str() raised {type(error).__name__}>"
-    text = "".join(traceback.format_exception(type(exc), exc, trace))
-    return ErrorInfo(kind, _cut(message, MAX_MESSAGE), _cut(text, MAX_TRACEBACK), fingerprint(kind, trace))
-
-
-def type_name(exc: BaseException) -> str:
-    kind = type(exc)
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+        trace = _users_part(exc.__traceback__)
+        written = "".join(traceback.format_exception(type(exc), exc, trace))
+        print_ = fingerprint(kind, trace)
+    except BaseException as error:
+        written, print_ = f"<no traceback: it cannot be written, {safe.kind(error)}>", fingerprint(kind, None)
+    return ErrorInfo(kind, message, safe.text(written, MAX_TRACEBACK, keep_end=True), print_)
 
 
 def fingerprint(kind: str, trace: TracebackType | None) -> str:
     """The type and the functions it came through, without line numbers, which change with every release."""
     frames = [f"{frame.name}" for frame in traceback.extract_tb(trace, limit=-5)]
-    return hashlib.blake2s("|".join([kind, *frames]).encode(), digest_size=6).hexdigest()
+    said = "|".join([kind, *frames]).encode("utf-8", "backslashreplace")
+    return hashlib.blake2s(said, digest_size=6).hexdigest()
 
 
 def _users_part(trace: TracebackType | None) -> TracebackType | None:
@@ -42,8 +43,3 @@ def _users_part(trace: TracebackType | None) -> TracebackType | None:
     while part is not None and any(own in part.tb_frame.f_code.co_filename for own in _OWN):
         part = part.tb_next
     return part or trace
-
-
-def _cut(text: str, limit: int) -> str:
-    """The end of a long text: the last frames matter most."""
-    return text if len(text) <= limit else "[…]\n" + text[-limit:]

@@ -18,6 +18,7 @@ import msgspec
 from windlass.core.codec import encode
 from windlass.core.hints import did_you_mean
 from windlass.core.limits import Rate
+from windlass.core.parsers import plain_function
 from windlass.core.terms import UNIQUE_MAX, Policy, Terms
 from windlass.errors import ConfigError, PayloadError
 
@@ -260,8 +261,7 @@ def parse_units(value: object, what: str) -> int | FromArguments:
 
 
 def parse_function(fn: Callable[..., object], what: str) -> FromArguments:
-    if inspect.iscoroutinefunction(fn):
-        raise ConfigError(f"{what} is the async function {fn!r}; give a plain one: it is called before the job is sent")
+    plain_function(fn, what)
     try:
         parameters = inspect.signature(fn).parameters.values()
     except (ValueError, TypeError):

@@ -33,11 +33,11 @@ def check_name(kind: str, name: object) -> str:
             f"{kind} name {name!r} is not usable: up to 128 letters, digits and . _ - : / @, starting with a letter, "
             "digit or underscore"
         )
-    return name
+    return str.__str__(name)
 
 
 def check_id(value: object) -> str:
     """An explicit job id: printable text of up to 256 characters."""
     if not isinstance(value, str) or not value or len(value) > 256 or not value.isprintable():
         raise ConfigError(f"job id {value!r} is not usable: give 1 to 256 printable characters")
-    return value
+    return str.__str__(value)

@@ -14,6 +14,7 @@ import msgspec
 
 from windlass.core.links import Inject, Links
 from windlass.core.terms import Terms
+from windlass.errors import PayloadError
 
 
 class State(StrEnum):
@@ -62,7 +63,11 @@ class Meta(msgspec.Struct, frozen=True, omit_defaults=True):
     tags: tuple[str, ...] = ()
 
     def encode(self) -> bytes:
-        return msgspec.json.encode(self)
+        """As JSON. Options are checked where they are written, but middleware may put anything into headers."""
+        try:
+            return msgspec.json.encode(self)
+        except (TypeError, ValueError) as error:
+            raise PayloadError(f"the headers, tags or options of this call cannot be carried: {error}") from error
 
 
 class NewJob(msgspec.Struct, kw_only=True):

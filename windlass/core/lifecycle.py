@@ -14,6 +14,7 @@ from windlass.core.job import AttemptInfo, Claim, ErrorInfo, Fence, NewJob, Stat
 
 MAX_ATTEMPTS_KEPT = 10
 CRASHED, UNKNOWN, EXPIRED, DROPPED = "worker crashed", "unknown task", "expired", "queue full"
+UNWRITABLE = "the outcome cannot be written"
 
 _error_decoder = msgspec.json.Decoder(ErrorInfo)
 _encode = msgspec.json.Encoder().encode
@@ -163,7 +164,10 @@ def with_history(error: ErrorInfo, claim: Claim) -> ErrorInfo:
     """The error with the job's earlier ones behind it, newest last and bounded."""
     if claim.error is None:
         return error
-    last = _error_decoder.decode(claim.error)
+    try:
+        last = _error_decoder.decode(claim.error)
+    except ValueError:  # damaged in the store: what happened now is worth more than what was before
+        return error
     earlier = [*last.attempts, AttemptInfo(claim.attempt, last.type, last.message, last.at, last.took, last.worker)]
     return msgspec.structs.replace(error, attempts=earlier[-MAX_ATTEMPTS_KEPT:])
 
@@ -188,6 +192,16 @@ def crash_error(crashes: int, worker: str) -> bytes:
     times = "once" if crashes == 1 else f"{crashes} times"
     message = f"the worker died {times} while running this job (last: {worker})"
     return _encode(ErrorInfo("windlass.errors.WorkerCrashed", message, fingerprint="worker-crashed"))
+
+
+def unwritable(of: Claim | Transition, why: str) -> Transition:
+    """What becomes of a job whose outcome cannot be written as it is: a dead letter that says so."""
+    message = f"what became of this job could not be written: {why}"
+    error = ErrorInfo("windlass.errors.StoreError", message, fingerprint="unwritable-outcome")
+    return Transition(
+        of.id, of.fence, State.FAILED, "failed", attempt=of.attempt, crashes=of.crashes, snoozes=of.snoozes,
+        error=_encode(error), fingerprint=error.fingerprint, reason=UNWRITABLE,
+    )  # fmt: skip
 
 
 def unknown_error(task: str, version: int, waited_ms: int) -> bytes:

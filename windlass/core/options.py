@@ -19,7 +19,7 @@ from windlass.core.ids import check_id, check_name
 from windlass.core.job import DEFAULT_PRIORITY, MAX_CRASHES, State
 from windlass.core.keep import Keep, parse_keep
 from windlass.core.limits import Rate, parse_rate
-from windlass.core.parsers import choice, whole
+from windlass.core.parsers import choice, plain_function, whole
 from windlass.core.retry import (
     BackoffOption,
     Exponential,
@@ -30,6 +30,7 @@ from windlass.core.retry import (
     portable_backoff,
     read_backoff,
 )
+from windlass.core.safe import plain
 from windlass.core.tags import parse_search, parse_tags
 from windlass.errors import ConfigError
 
@@ -168,19 +169,22 @@ def _headers(value: object, what: str) -> dict[str, str]:
     for key, text in value.items():
         if not isinstance(key, str) or not isinstance(text, str):
             raise ConfigError(f"{what} has {key!r}: {text!r}; names and values must be text")
-    return dict(value)
+    return {
+        plain(key, f"a name in {what}", ConfigError): plain(text, f"{what}[{key!r}]", ConfigError)
+        for key, text in value.items()
+    }
 
 
 def _upcast(value: object, what: str) -> dict[int, Callable[[dict[str, Any]], dict[str, Any]]]:
     if not isinstance(value, Mapping) or not all(isinstance(v, int) and callable(fn) for v, fn in value.items()):
         raise ConfigError(f"{what} is {value!r}; give {{old_version: function of the arguments}}")
-    return dict(value)
+    return {version: plain_function(fn, f"{what}[{version}]") for version, fn in value.items()}
 
 
 def _text(value: object, what: str) -> str:
     if not isinstance(value, str) or len(value) > 256:
         raise ConfigError(f"{what} is {value!r}; give a text of at most 256 characters")
-    return value
+    return plain(value, what, ConfigError)
 
 
 def _most(value: object, what: str) -> int:

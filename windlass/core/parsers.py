@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
+from typing import TypeVar
 
 from windlass.core.hints import did_you_mean
 from windlass.errors import ConfigError
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def plain_function(fn: F, what: str) -> F:
+    """A function whose answer is there when it returns; an async one would answer a coroutine, which nobody awaits."""
+    if inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(type(fn).__call__):
+        raise ConfigError(f"{what} is the async function {fn!r}; give a plain one: its answer is needed at once")
+    return fn
 
 
 def whole(low: int, high: int) -> Callable[[object, str], int]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from windlass.core import safe
 from windlass.core.duration import Duration, to_ms
+from windlass.core.parsers import plain_function
 from windlass.errors import ConfigError, Reject, Retry
 
 MAX_POWER = 60
@@ -89,7 +92,7 @@ def parse_backoff(value: object) -> Backoff | BackoffFn:
             raise ConfigError("backoff is an empty list; give at least one delay")
         return Steps(tuple(to_ms(item, "backoff") for item in value))
     if callable(value):
-        return value
+        return plain_function(value, "backoff")
     try:
         return Steps((to_ms(value, "backoff"),))
     except ConfigError as error:
@@ -129,11 +132,23 @@ def parse_matchers(value: object, what: str) -> tuple[Matcher, ...]:
     for item in items:
         if (isinstance(item, type) and not issubclass(item, BaseException)) or not callable(item):
             raise ConfigError(f"{what} has {item!r}; give exception types or functions of the exception")
+        plain_function(item, what)
     return tuple(items)
 
 
 def matches(exc: BaseException, matchers: tuple[Matcher, ...]) -> bool:
-    return any(isinstance(exc, item) if isinstance(item, type) else bool(item(exc)) for item in matchers)
+    return any(
+        isinstance(exc, item) if isinstance(item, type) else bool(_answer(item(exc), "a predicate"))
+        for item in matchers
+    )
+
+
+def _answer(given: object, what: str) -> object:
+    """What a user's function gave. A coroutine is no answer: it is true for every predicate, and no number."""
+    if inspect.iscoroutine(given):
+        given.close()
+        raise ConfigError(f"{what} of the retry policy gave a coroutine; it must answer at once")
+    return given
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +163,7 @@ class RetryPolicy:
     def next_delay(self, attempt: int, exc: BaseException, rand: float) -> tuple[int | None, str]:
         """Milliseconds until the next attempt, or None with the reason for giving up. ``attempt`` counts from 1."""
         if isinstance(exc, Reject):
-            return None, str(exc)
+            return None, safe.text(exc, safe.MAX_REASON)
         if attempt > self.retries:
             return None, "no retries left" if self.retries else ""
         if isinstance(exc, Retry):
@@ -163,7 +178,7 @@ class RetryPolicy:
     def _backoff(self, attempt: int, exc: BaseException, rand: float) -> tuple[int | None, str]:
         if isinstance(self.backoff, (Fixed, Exponential, Steps)):
             return self.backoff.ms(attempt, rand), ""
-        delay = self.backoff(attempt, exc)
+        delay = _answer(self.backoff(attempt, exc), "the backoff function")
         if delay is None:
             return None, "the backoff function gave up"
         return to_ms(delay, "backoff"), ""

@@ -15,7 +15,7 @@ from windlass.core import codec
 from windlass.core.codec import BadArguments
 from windlass.core.links import Inject
 from windlass.errors import Cancel, PayloadError, UnknownTask
-from windlass.values import MARK, decode, revive
+from windlass.values import MARK, decode, revive, sealed
 
 if TYPE_CHECKING:
     from windlass.context import Current
@@ -88,6 +88,8 @@ def with_value(task: Task[Any, Any], payload: bytes, given: bytes) -> Ready:
     known = task.codec
     fields: dict[str, Any] = dict(_fields_decoder.decode(payload))
     name = known.positional[0] if known.positional else known.var_positional
+    has_failures = MARK in given and name != "" and is_untyped(known.hints[name])
+    given = sealed(given) if has_failures else given
     if known.positional:
         fields[name] = msgspec.Raw(given)
     elif name:
@@ -102,7 +104,7 @@ def with_value(task: Task[Any, Any], payload: bytes, given: bytes) -> Ready:
         args, kwargs = known.decode(_encode(fields))
     except PayloadError as error:
         raise BadArguments(f"{error} ({name!r} is the value of the workflow's previous step)") from error
-    if MARK in given and is_untyped(known.hints[name]):
+    if has_failures:
         args = (revive(args[0]), *args[1:])
     return task.fn, args, kwargs
 

@@ -16,8 +16,9 @@ from time import monotonic, time_ns
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from windlass.core import safe
 from windlass.core.job import Claim
-from windlass.core.lifecycle import Adopting, Crashed, Failed, HandedBack, Outcome, Transition, decide
+from windlass.core.lifecycle import Adopting, Crashed, Failed, HandedBack, Outcome, Transition, decide, unwritable
 from windlass.errors import Cancel, SoftTimeout
 from windlass.failpoints import failpoint
 from windlass.store.base import MAX_BATCH
@@ -81,8 +82,7 @@ class Executor:
         """Start claims, as many as there are slots; the rest waits its turn, so many of them at most."""
         batched = self._batches.tasks
         for claim in claims:
-            run = Run(self._app, claim, self._notes, self.state)
-            self.held[claim.id] = run
+            run = self.held[claim.id] = Run(self._app, claim, self._notes, self.state)
             if batched and claim.task in batched:
                 self._take_for_batch(run)
             else:
@@ -106,7 +106,11 @@ class Executor:
     def _start_waiting(self) -> None:
         self._start_is_due = False
         while self.waiting and self.active < self.concurrency:
-            self._start(self.waiting.popleft())
+            run = self.waiting.popleft()
+            try:
+                self._start(run)
+            except Exception as error:  # no thread to be had, say: not the fault of those behind it
+                self._done(run, run.judge(error))
 
     def _arm(self, run: Run) -> None:
         """Start the clocks of a job whose code starts now."""
@@ -255,18 +259,32 @@ class Executor:
             task.add_done_callback(self._staging.discard)
             return
         self.completed += 1
+        move = self._move(run, outcome)
+        self.finished.append(move)
+        if len(self.finished) == 1:
+            self._wake()
+        try:
+            self._report(run, outcome, move)
+        except Exception:
+            log.exception("what became of job %s (%s) could not be reported", run.claim.id, run.claim.task)
+
+    def _move(self, run: Run, outcome: Outcome) -> Transition:
+        """From here on the job counts as settled: nothing may fail, or nobody would ever settle it."""
+        try:
+            if type(outcome) is Failed or type(outcome) is Crashed:
+                outcome.error = dated(outcome.error, run, self.worker)
+            return decide(run.claim, outcome, run.rules.keep_done, run.rules.keep_failed)
+        except Exception as error:
+            log.exception("the outcome of job %s (%s) cannot be decided", run.claim.id, run.claim.task)
+            return unwritable(run.claim, safe.text(error, safe.MAX_REASON))
+
+    def _report(self, run: Run, outcome: Outcome, move: Transition) -> None:
+        """To breakers, charts and watchers, which may look on and change nothing."""
         if self._guards is not None:
             self._guards.left(run, outcome)
-        if type(outcome) is Failed or type(outcome) is Crashed:
-            outcome.error = dated(outcome.error, run, self.worker)
-        rules = run.rules
-        move = decide(run.claim, outcome, rules.keep_done, rules.keep_failed)
-        self.finished.append(move)
         self.tracker.settled(run.claim, move.event, run.began)
         if self._watchers:
             self._tell(run, move)
-        if len(self.finished) == 1:
-            self._wake()
 
     def _dismiss(self, run: Run, outcome: Outcome) -> None:
         """Nothing is written about it: it is a batch, whose members are what is settled, or no longer ours."""

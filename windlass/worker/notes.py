@@ -16,7 +16,6 @@ from windlass.store.base import MAX_BATCH, Note, Store
 log = logging.getLogger("windlass.worker")
 
 INTERVAL = 0.1
-MAX_LINE = 4_000
 MAX_LINES = 1_000
 
 InProcess = Callable[[Claim, Callable[..., Any], tuple[Any, ...]], Coroutine[Any, Any, Any]]
@@ -51,7 +50,7 @@ class NoteBuffer:
         with self._lock:
             lines = self._note(claim).logs
             if len(lines) < MAX_LINES:
-                lines.append((level, text[:MAX_LINE]))
+                lines.append((level, text))
 
     def in_process(self, claim: Claim, fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Something to await in a coroutine, the result itself in a thread."""
@@ -84,10 +83,18 @@ class NoteBuffer:
             notes, self.pending = list(self.pending.values()), {}
         for start in range(0, len(notes), MAX_BATCH):
             batch = notes[start : start + MAX_BATCH]
-            try:
-                await self._store.note(self.worker, batch)
-            except StoreError as error:
-                log.warning("dropped progress and logs of %d jobs: %s", len(batch), error)
+            await self._send(batch)
+
+    async def _send(self, batch: list[Note]) -> None:
+        try:
+            await self._store.note(self.worker, batch)
+        except StoreError as error:
+            log.warning("dropped progress and logs of %d jobs: %s", len(batch), error)
+        except Exception as error:
+            if len(batch) == 1:
+                log.error("dropped progress and logs of job %s, which cannot be written: %r", batch[0].id, error)
+            for note in batch if len(batch) > 1 else ():
+                await self._send([note])  # what one job said must not cost the others theirs
 
     def close(self) -> None:
         if self._sender is not None:

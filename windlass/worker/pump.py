@@ -12,7 +12,8 @@ from collections import Counter
 from collections.abc import Callable
 from time import time_ns
 
-from windlass.core.lifecycle import Transition
+from windlass.core import safe
+from windlass.core.lifecycle import UNWRITABLE, Transition, unwritable
 from windlass.errors import StoreError, StoreUnavailable
 from windlass.failpoints import failpoint
 from windlass.store.base import MAX_BATCH, ExchangeReply, Serial, Store, Want
@@ -25,6 +26,7 @@ log = logging.getLogger("windlass.worker")
 LOOK_AHEAD_SECONDS = 0.03
 LOOK_AHEAD_MAX = 2_000
 RETRY_MAX = 2.0
+FIRST_PAUSE = 0.05
 
 BATCH_FIRST = 100
 BATCH_LEAST = 50
@@ -130,7 +132,7 @@ class Pump:
 
     async def _exchange(self, moves: list[Transition], want: Want) -> ExchangeReply | None:
         """The reply, however often it takes; None once this worker is gone from the store."""
-        worker, seq, pause, failures = self.worker, self.seq, 0.05, 0
+        worker, seq, pause, failures = self.worker, self.seq, FIRST_PAUSE, 0
         while not self._is_retired(worker):
             try:
                 failpoint("before_settle")
@@ -146,12 +148,9 @@ class Pump:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, RETRY_MAX)
                 continue
-            except StoreError as error:
+            except Exception as error:
                 self.store_errors += 1
-                log.error("the store refused an exchange: %s", error)
-                await asyncio.sleep(pause)
-                self._gone()
-                return None
+                return await self._after_refusal(moves, error)
             if self._is_retired(worker):
                 return None  # given up by the heartbeat while this was under way
             if failures:
@@ -161,6 +160,42 @@ class Pump:
                 return None
             return reply
         return None
+
+    async def _after_refusal(self, moves: list[Transition], error: Exception) -> ExchangeReply | None:
+        """The store failed an exchange, and would again: find the job at fault, or leave and return."""
+        if len(moves) > 1:
+            return await self._exchange_singly(moves, error)
+        if moves and moves[0].reason != UNWRITABLE:
+            return await self._exchange_unwritable(moves[0], error)
+        if not isinstance(error, StoreError):
+            raise error
+        log.error("the store refused an exchange: %s", error)
+        await asyncio.sleep(FIRST_PAUSE)
+        self._gone()
+        return None
+
+    async def _exchange_singly(self, moves: list[Transition], error: Exception) -> ExchangeReply | None:
+        """Settle one by one what cannot be settled together: the one job at fault must not cost the others theirs."""
+        log.error("the store failed an exchange, its %d jobs are settled one by one: %r", len(moves), error)
+        whole = ExchangeReply()
+        for move in moves:
+            reply = await self._exchange_next([move])
+            if reply is None:
+                return None
+            reply.refused, reply.cancels = whole.refused + reply.refused, whole.cancels + reply.cancels
+            whole = reply
+        return whole
+
+    async def _exchange_unwritable(self, move: Transition, error: Exception) -> ExchangeReply | None:
+        """The store will not have what became of this job: it becomes a dead letter that says so."""
+        log.error("what became of job %s cannot be written: %r", move.id, error)
+        return await self._exchange_next([unwritable(move, safe.text(error, safe.MAX_REASON))])
+
+    async def _exchange_next(self, moves: list[Transition]) -> ExchangeReply | None:
+        """Under a number of its own, as the store may have counted the failed one; asks for nothing but to settle."""
+        self.seq += 1
+        self.hungry = True
+        return await self._exchange(moves, Want([], 0))
 
     def _is_retired(self, worker: str) -> bool:
         return self.paused or worker != self.worker

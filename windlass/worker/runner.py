@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from windlass.context import Current, HandOver, Notes, set_current
-from windlass.core import codec
+from windlass.core import codec, safe
 from windlass.core.duration import to_ms
 from windlass.core.failure import describe
 from windlass.core.job import Claim, ErrorInfo
@@ -25,6 +25,7 @@ from windlass.core.lifecycle import Adopting, Failed, HandedBack, Outcome, Snooz
 from windlass.core.options import Resolved, unpack_call
 from windlass.errors import Cancel, JobFailed, PayloadError, Snooze, SoftTimeout, TaskTimeout, UnknownTask
 from windlass.middleware import around_run
+from windlass.values import MARK, hide_marks
 from windlass.worker.arguments import Ready, arguments, in_turn
 
 if TYPE_CHECKING:
@@ -95,14 +96,15 @@ def checked_call(packed: dict[str, Any]) -> dict[str, Any]:
 
 
 def succeeded(run: Run, result: Any) -> Outcome:
+    """What a task returned means for its job. Never raises, whatever the value does when it is asked for its JSON."""
     if not run.rules.result:
         return Succeeded(None)
     if result is None:
         return _NOTHING
     try:
-        cap = run.app.settings.max_payload
-        return Succeeded(codec.encode(result, f"the result of task {run.claim.task}", cap))
-    except PayloadError as error:
+        data = codec.encode(result, f"the result of task {run.claim.task}", run.app.settings.max_payload)
+        return Succeeded(hide_marks(data, result) if MARK in data else data)
+    except BaseException as error:
         return Failed(describe(error), None, "the result cannot be kept")
 
 
@@ -110,11 +112,19 @@ _NOTHING = Succeeded(b"null")
 
 
 def judge(run: Run, exc: BaseException) -> Outcome:
-    """What an exception out of a task means for its job."""
+    """What an exception out of a task means for its job. Never raises, whatever the exception does when looked at."""
+    try:
+        return _judge(run, exc)
+    except BaseException as wrong:
+        log.error("an exception of job %s (%s) cannot be judged: %s", run.claim.id, run.claim.task, safe.kind(wrong))
+        return Failed(describe(exc), None, "the exception cannot be judged")
+
+
+def _judge(run: Run, exc: BaseException) -> Outcome:
     if isinstance(exc, HandOver):
         return exc.outcome
     if isinstance(exc, Cancel):
-        return Stopped(str(exc))
+        return Stopped(safe.text(exc, safe.MAX_REASON))
     if isinstance(exc, asyncio.CancelledError) and run.stop:
         if run.stop == TIMED_OUT:
             exc = timed_out(run)
@@ -124,7 +134,7 @@ def judge(run: Run, exc: BaseException) -> Outcome:
         if isinstance(exc, Snooze):
             return Snoozed(to_ms(exc.delay, "Snooze.delay"))
         delay, reason = run.rules.retry.next_delay(run.claim.attempt + 1, exc, random.random())
-    except Exception as wrong:
+    except BaseException as wrong:
         # A predicate or a backoff function that raises must not lose the job, nor hide the task's own error.
         wrong.__context__ = exc
         return Failed(describe(wrong), None, "the retry policy raised")
@@ -157,7 +167,7 @@ async def run_on_loop(run: Run, done: Callable[[Run, Outcome], None]) -> None:
     """A coroutine task, in its own asyncio.Task and context."""
     try:
         function, args, kwargs = arguments(run)
-    except Exception as error:
+    except BaseException as error:  # upcasters and validators are user code too, and may even want to exit
         done(run, bad_payload(error))
         return
     set_current(run.current)
@@ -176,7 +186,7 @@ def run_blocking(run: Run, guard: AbstractContextManager[None]) -> Outcome:
     """A plain function, in the thread or process that calls this; it may be interrupted only inside ``guard``."""
     try:
         function, args, kwargs = arguments(run)
-    except Exception as error:
+    except BaseException as error:
         return bad_payload(error)
     set_current(run.current)
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import ctypes
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -14,6 +15,8 @@ from queue import SimpleQueue
 from windlass.core.lifecycle import Outcome
 from windlass.errors import Cancel, SoftTimeout
 from windlass.worker.runner import Run, run_blocking
+
+log = logging.getLogger("windlass.worker")
 
 Done = Callable[[Run, Outcome], None]
 
@@ -35,10 +38,19 @@ class Threads:
         """Called on the loop, as ``done`` will be; the task sees a copy of the caller's context."""
         self._busy += 1
         if self._busy > len(self._threads) < self._size:
-            thread = threading.Thread(target=self._work, name=f"windlass-{len(self._threads)}", daemon=True)
-            self._threads.append(thread)
-            thread.start()
+            self._add_thread()
         self._inbox.put((run, done, contextvars.copy_context()))
+
+    def _add_thread(self) -> None:
+        thread = threading.Thread(target=self._work, name=f"windlass-{len(self._threads)}", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # the system has no more; those there are will come to it
+            if not self._threads:
+                self._busy -= 1
+                raise
+        else:
+            self._threads.append(thread)
 
     def _work(self) -> None:
         while (item := self._inbox.get()) is not None:
@@ -95,7 +107,10 @@ class Threads:
             batch, self._outbox, self._announced = self._outbox, deque(), False
         self._busy -= len(batch)
         for run, done, outcome in batch:
-            done(run, outcome)
+            try:
+                done(run, outcome)
+            except Exception:  # of one job: those behind it in the batch have ended as well, and nobody else tells
+                log.exception("job %s (%s) ended, and that could not be handled", run.claim.id, run.claim.task)
 
     def inject(self, run: Run, kind: type[BaseException]) -> None:
         """Raise in the thread that runs this job, at its next bytecode. Code waiting in C is not reached."""

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import logging
 from collections.abc import Callable
 from itertools import count
+
+log = logging.getLogger("windlass.worker")
 
 
 class Timers:
@@ -41,7 +44,10 @@ class Timers:
         while self._heap and self._heap[0][0] <= now:
             _, _, callback, alive = heapq.heappop(self._heap)
             if alive():
-                callback()
+                try:
+                    callback()
+                except Exception:  # the clocks of all other jobs hang on this one
+                    log.exception("a timer failed")
         self._arm()
 
     def close(self) -> None:
