@@ -98,9 +98,11 @@ class Site:
 def site(request: pytest.FixtureRequest, tmp_path: Path, place: str) -> Iterator[Site]:
     if request.param == "redis":
         server: RedisServer = request.getfixturevalue("redis7")
-        url = server.url(prefix=fresh_prefix())
+        url = f"{server.url}?prefix={fresh_prefix()}"
     else:
-        url = "memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/jobs.db?durability=normal"
+        url = f"memory://{tmp_path.name}"
+        if request.param == "sqlite":
+            url = f"sqlite:///{tmp_path}/jobs.db?durability=normal"
     made = Site(url, place)
     yield made
     made.close()
