@@ -16,12 +16,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from types import SimpleNamespace
-from typing import Any, ParamSpec, Self, TypeVar, Unpack, overload
+from typing import Any, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 from uuid import UUID
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
+from windlass import orders
 from windlass.admin import (
     DeadLetters,
     Holder,
@@ -442,6 +443,14 @@ class Windlass:
         """Every worker that has not left."""
         client = await self.client()
         return await client.store.workers()
+
+    async def order(self, order: Literal["quiet", "resume", "stop"], *workers: str, reason: str = "") -> list[str]:
+        """Tell workers to claim no more jobs, to claim again, or to drain and end; answers their ids.
+
+        Each is named by its id, the beginning of one, or HOST:PID. They obey within moments, and say so at a beat.
+        """
+        client = await self.client()
+        return await orders.give(client.store, order, workers, reason)
 
     def events(
         self, *, queue: str = "", task: str = "", kinds: Sequence[str] = (), since: str = "", follow: bool = True

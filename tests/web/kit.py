@@ -121,6 +121,10 @@ async def populate(app: Windlass) -> World:
     return World(store, worker, flow.id, broken.id)
 
 
+KEPT = ("views", "more", "orders")
+"""Shelves that actions write to."""
+
+
 async def everything(store: Store) -> bytes:
     """All that actions could change, as one value: records, gates, schedules, views, notes; not the audit log."""
     jobs, after = [], ""
@@ -134,7 +138,7 @@ async def everything(store: Store) -> bytes:
     plain = [msgspec.structs.replace(gate, opens_in=0, closed_for=min(gate.closed_for, 1)) for gate in gates]
     rows = (await store.schedules()).schedules
     graphs = (await store.graphs()).graphs
-    shelves = [[msgspec.structs.replace(item, ttl=0) for item in await store.shelf(name)] for name in ("views", "more")]
+    shelves = [[msgspec.structs.replace(item, ttl=0) for item in await store.shelf(name)] for name in KEPT]
     counts = [(queue.name, queue.counts) for queue in await store.queues()]
     return msgspec.json.encode([sorted(jobs, key=lambda job: job.id), plain, rows, graphs, shelves, sorted(counts)])
 

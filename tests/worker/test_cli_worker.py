@@ -80,6 +80,15 @@ class Shell:
         found: list[dict[str, Any]] = json.loads(self("workers", "shop:app", "--json").stdout)
         return found
 
+    def until_workers(self, count: int) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = soon(
+            lambda: len(now := [one for one in self.workers() if one["alive"]]) == count and now
+        )
+        return found
+
+    def until_mode(self, mode: str) -> None:
+        soon(lambda: all(one["presence"]["load"]["mode"] == mode for one in self.workers()))
+
     def end(self) -> None:
         for process in self._running:
             family = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []

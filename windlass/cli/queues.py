@@ -15,9 +15,10 @@ from windlass.cli.limits import in_words, said, told, tuning
 from windlass.cli.operator import operator
 from windlass.cli.target import Target, run, takes_app
 from windlass.console import Console
-from windlass.console.values import Changed
+from windlass.console.values import Changed, WorkerRow
 from windlass.core.job import State
 from windlass.gates import LimitInfo
+from windlass.orders import find_workers
 from windlass.queue import NOT_STARTED
 from windlass.store.base import QueueInfo, WorkerInfo
 
@@ -190,9 +191,14 @@ def _tell(done: str, count: int, as_json: bool) -> None:
         click.echo(f"{done} {count:,} job{'' if count == 1 else 's'}")
 
 
-@click.command()
+@click.group(cls=ListGroup)
+def workers() -> None:
+    """Show workers, and quiet, resume and stop them. Without a command: list."""
+
+
+@workers.command("list")
 @takes_app()
-def workers(target: Target, as_json: bool) -> None:
+def list_workers(target: Target, as_json: bool) -> None:
     """Show every worker: where it runs, what it serves and how busy it is."""
     app = target.load()
 
@@ -209,11 +215,70 @@ def workers(target: Target, as_json: bool) -> None:
         output.table(columns, [_worker_row(info) for info in found], right=columns[2:7])
 
 
+_reason_option = click.option("--reason", default="", metavar="TEXT", help="Why; the worker logs it.")
+_all_option = click.option("--all", "every", is_flag=True, help="All that live.")
+
+
+@workers.command("quiet")
+@takes_app("[WORKER]...")
+@_all_option
+@_reason_option
+def quiet_workers(target: Target, as_json: bool, words: list[str], every: bool, reason: str) -> None:
+    """Let workers claim nothing more. They finish what they have, and stay.
+
+    Name each by its id, the beginning of one, or HOST:PID.
+    """
+    _order(target, words, every, Console.quiet_worker, "quieted", reason, as_json)
+
+
+@workers.command("resume")
+@takes_app("[WORKER]...")
+@_all_option
+@_reason_option
+def resume_workers(target: Target, as_json: bool, words: list[str], every: bool, reason: str) -> None:
+    """Let quiet workers claim again."""
+    _order(target, words, every, Console.resume_worker, "resumed", reason, as_json)
+
+
+@workers.command("stop")
+@takes_app("[WORKER]...")
+@_all_option
+@_reason_option
+def stop_workers(target: Target, as_json: bool, words: list[str], every: bool, reason: str) -> None:
+    """Let workers drain and end, as by SIGTERM. A supervisor puts none in their place, but keeps to its --autoscale."""
+    _order(target, words, every, Console.stop_worker, "told to stop", reason, as_json)
+
+
+def _order(
+    target: Target, words: list[str], every: bool, order: Callable[[Console, str, str], Awaitable[WorkerRow]],
+    done: str, reason: str, as_json: bool,
+) -> None:  # fmt: skip
+    if bool(words) == every:
+        raise click.UsageError("name workers, or give --all")
+    app = target.load()
+
+    async def tell() -> list[WorkerRow]:
+        alive = await (await app.client()).store.workers()
+        ids = [info.presence.id for info in alive if info.alive] if every else find_workers(words, alive)
+        return [await order(operator(app), id, reason) for id in dict.fromkeys(ids)]
+
+    rows = run(app, tell)
+    if as_json:
+        output.print_json(rows)
+    for row in () if as_json else rows:
+        click.echo(f"worker {row.host}:{row.pid} {done}")
+    if not rows:
+        output.note("no worker is running")
+
+
 def _worker_row(info: WorkerInfo) -> list[Any]:
     from rich.text import Text
 
     who = info.presence
+    mode = str(who.load.get("mode", "running"))
     state = Text("dead", "red") if not info.alive else Text("idle", "green") if info.idle else Text("busy", "blue")
+    if info.alive and mode != "running":
+        state = Text(mode, "yellow")
     up = output.about(int(time.time() * 1000) - who.started_at) if who.started_at else ""
     return [
         f"{who.host}:{who.pid}", state, f"{info.running}/{who.concurrency}", who.load.get("done", ""),

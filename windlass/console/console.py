@@ -231,6 +231,20 @@ class Console:
         """
         return await bulk.bulk(self._desk, action, filter, after, limit, params)
 
+    # -- workers
+
+    async def quiet_worker(self, id: str, reason: str = "") -> WorkerRow:
+        """Let a worker claim nothing more; it finishes what it has, and stays."""
+        return await controls.order_worker(self._desk, "quiet", id, reason)
+
+    async def resume_worker(self, id: str, reason: str = "") -> WorkerRow:
+        """Let a quiet worker claim again."""
+        return await controls.order_worker(self._desk, "resume", id, reason)
+
+    async def stop_worker(self, id: str, reason: str = "") -> WorkerRow:
+        """Let a worker drain and end. A supervisor puts none in its place."""
+        return await controls.order_worker(self._desk, "stop", id, reason)
+
     # -- queues and tasks
 
     async def pause_queue(self, name: str) -> QueueRow:

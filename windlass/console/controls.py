@@ -7,16 +7,17 @@ from typing import Any
 
 import msgspec
 
+from windlass import orders
 from windlass.admin import parse_states
 from windlass.breakers import Breaker, BreakerInfo
 from windlass.console import show
 from windlass.console.audit import Deed, act
 from windlass.console.desk import Desk
 from windlass.console.overview import one_flowing
-from windlass.console.queues import breaker_rows, sees_gate
+from windlass.console.queues import breaker_rows, sees_gate, worker_row
 from windlass.console.schedules import one_schedule, queue_of, schedule_of, timing_of
 from windlass.console.tasks import one_task
-from windlass.console.values import Changed, QueueRow, ScheduleRow, TaskRow, WorkflowDetail
+from windlass.console.values import Changed, QueueRow, ScheduleRow, TaskRow, WorkerRow, WorkflowDetail
 from windlass.console.workflows import graph_of, one_workflow
 from windlass.core.ids import check_name
 from windlass.core.job import State
@@ -121,6 +122,28 @@ async def on_breaker(
         info = await do(desk.app.breakers.get(name) or Breaker(desk.app, name))
         deed.record.count = 1
     return info
+
+
+# -- workers
+
+
+async def order_worker(desk: Desk, order: str, id: str, reason: str) -> WorkerRow:
+    """Whoever may tell a worker what to do may see all of its queues: it works for each of them."""
+    async with act(desk, f"{order}_worker", id, {"reason": reason} if reason else {}) as deed:
+        deed.need("read")
+        deed.need("workers")
+        store = await desk.store()
+        workers = [info for info in await store.workers() if any(map(desk.access.sees, info.presence.queues))]
+        [found] = orders.find_workers([id], workers)
+        deed.record.target = found
+        [info] = [info for info in workers if info.presence.id == found]
+        if not all(map(desk.access.sees, info.presence.queues)):
+            raise Forbidden(f"worker {found} also serves queues that {desk.access.user} may not see", right="workers")
+        await deed.begin(info.presence.queues)
+        await orders.give(store, order, [found], show.one_line(reason, 500))
+        deed.record.count = 1
+    # As it was: by now it may have obeyed, and left.
+    return msgspec.structs.replace(worker_row(desk, info, []), ordered=order)
 
 
 # -- schedules

@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import msgspec
+
+from windlass import orders
 from windlass.breakers import BreakerInfo, every_breaker
 from windlass.console import rows
 from windlass.console.desk import Desk
@@ -67,7 +70,8 @@ def worker_row(desk: Desk, worker: WorkerInfo, jobs: list[Job]) -> WorkerRow:
         tasks=len(who.declares), alive=worker.alive, beat_age=worker.beat_age, started_at=who.started_at,
         slots=who.concurrency, running=worker.running, done=int(number(who.load, "done") or 0),
         memory=int(number(who.load, "memory") or 0), cpu=number(who.load, "cpu"), lag=number(who.load, "lag"),
-        version=str(who.load.get("version", ""))[:40], jobs=[rows.job_row(desk.access, job) for job in jobs],
+        version=str(who.load.get("version", ""))[:40],
+        mode=str(who.load.get("mode", "running"))[:40], jobs=[rows.job_row(desk.access, job) for job in jobs],
     )  # fmt: skip
 
 
@@ -81,7 +85,8 @@ async def one_worker(desk: Desk, id: str) -> WorkerRow:
     found = [row for row in await worker_rows(desk) if row.id == id]
     if not found:
         raise NotFound(f"there is no worker {id!r}: it has left, or was never here")
-    return found[0]
+    given = await orders.read(await desk.store(), id)
+    return msgspec.structs.replace(found[0], ordered=str(given.order) if given is not None else "")
 
 
 # -- limits

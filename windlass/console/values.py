@@ -170,7 +170,11 @@ class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker. ``lag``: how late its event loop was of late, in ms. ``memory`` in bytes."""
+    """A worker. ``lag``: how late its event loop was of late, in ms. ``memory`` in bytes.
+
+    ``mode``: ``running``, ``quiet`` (it claims nothing more) or ``stopping``. ``ordered``: the last order it was given,
+    which it may not have heard of yet.
+    """
 
     id: str
     host: str
@@ -187,6 +191,8 @@ class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
     cpu: float | None = None
     lag: float | None = None
     version: str = ""
+    mode: str = "running"
+    ordered: str = ""
     jobs: list[JobRow] = []
 
 

@@ -26,6 +26,7 @@ RIGHTS = {
     "move": "move jobs to another queue",
     "pause": "pause and resume queues and tasks",
     "tune": "change limits",
+    "workers": "quiet, resume and stop workers",
     "purge": "delete many jobs at once",
     "schedules": "change, pause and run schedules",
     "views": "save filters for everybody",

@@ -585,6 +585,9 @@ class Store(Protocol):
     async def unlisten(self, name: str) -> None:
         """Stop receiving, and forget the name's watches."""
 
+    async def signal(self, names: Sequence[str]) -> None:
+        """A plain wake-up for whoever listens to these names. It is lost where nobody does."""
+
     async def get(self, ids: Sequence[str]) -> list[Job | None]:
         """Records by id, None where there is none."""
 

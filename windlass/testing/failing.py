@@ -214,6 +214,9 @@ class FailingStore:
     async def unlisten(self, name: str) -> None:
         await self._call("unlisten", lambda: self.store.unlisten(name))
 
+    async def signal(self, names: Sequence[str]) -> None:
+        await self._call("signal", lambda: self.store.signal(names))
+
     async def get(self, ids: Sequence[str]) -> list[Job | None]:
         return await self._call("get", lambda: self.store.get(ids))
 

@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from windlass.breakers import BreakerInfo
 from windlass.console.console import Console
-from windlass.console.values import Changed, QueueRow, ScheduleRow, TaskRow, View, WorkflowDetail
+from windlass.console.values import Changed, QueueRow, ScheduleRow, TaskRow, View, WorkerRow, WorkflowDetail
 from windlass.errors import ConfigError
 from windlass.web import asked as ask
 from windlass.web.asked import given
@@ -109,6 +109,21 @@ async def tune_task(console: Console, asked: ask.TaskLimits, name: str) -> TaskR
 async def untune_task(console: Console, name: str) -> TaskRow:
     """Let the limits in the code hold again."""
     return await console.untune_task(name)
+
+
+async def quiet_worker(console: Console, asked: ask.Why, id: str) -> WorkerRow:
+    """Let a worker claim nothing more; it finishes what it has, and stays."""
+    return await console.quiet_worker(id, asked.reason)
+
+
+async def resume_worker(console: Console, asked: ask.Why, id: str) -> WorkerRow:
+    """Let a quiet worker claim again."""
+    return await console.resume_worker(id, asked.reason)
+
+
+async def stop_worker(console: Console, asked: ask.Why, id: str) -> WorkerRow:
+    """Let a worker drain and end."""
+    return await console.stop_worker(id, asked.reason)
 
 
 async def open_breaker(console: Console, asked: ask.OpenFor, name: str) -> BreakerInfo:

@@ -32,7 +32,8 @@ LAST_SECONDS = 1.0
 
 class Report(msgspec.Struct):
     """One line to the supervisor, with any of these: the id the store knows this process by, that jobs may come now,
-    how busy it is (about once a second), what it measured of itself, and why it cannot start.
+    how busy it is (about once a second), what it measured of itself, why it cannot start, and that an operator told it
+    to stop, so that none is to come in its place.
     """
 
     worker: str = ""
@@ -40,6 +41,7 @@ class Report(msgspec.Struct):
     load: Load | None = None
     error: str = ""
     measured: bytes = b""
+    dismissed: bool = False
 
 
 class Leash:

@@ -57,6 +57,7 @@ class Member:
         self.error = ""
         self.load: Load | None = None
         self.measured = b""
+        self.dismissed = False
 
     @property
     def pid(self) -> int:
@@ -92,13 +93,17 @@ class Member:
         self.load = report.load or self.load
         self.error = report.error or self.error
         self.measured = report.measured or self.measured
+        self.dismissed = self.dismissed or report.dismissed
 
     def ask_to_stop(self, kill_at: float) -> None:
         """Let it drain, until ``kill_at``."""
         if not self.leaving:
-            self.leaving = True
-            self.kill_at = kill_at
+            self.let_go(kill_at)
             self._signal(signal.SIGTERM)
+
+    def let_go(self, kill_at: float) -> None:
+        """It is leaving by itself; it has until ``kill_at``."""
+        self.leaving, self.kill_at = True, kill_at
 
     def tell_to_quit(self, now: float) -> None:
         """Drop everything and go; killed if even that takes long."""

@@ -54,7 +54,7 @@ class Pump:
         self.worker = ""
         self.heed_schedules: Callable[[int], None] = lambda stamp: None
         self.seq = self.acked = self.store_errors = 0
-        self.hungry = self.drain = self.stopping = self.paused = False
+        self.hungry = self.drain = self.stopping = self.paused = self.quiet = self._unasked = False
 
     def retire(self) -> None:
         """The store gave this worker up: nothing more under its id, also not what is under way."""
@@ -72,6 +72,11 @@ class Pump:
         self.hungry = True
         self._event.set()
 
+    def stop_asking(self) -> None:
+        """Nothing more is claimed. The store hears of that, or it would wake this worker for jobs of others."""
+        self._unasked = True
+        self._event.set()
+
     def nudge(self) -> None:
         """Something finished, or the pump should look at its state again."""
         self._event.set()
@@ -82,7 +87,7 @@ class Pump:
             self._event.clear()
             if self.paused:
                 await self._event.wait()
-            elif self._executor.finished or (self.hungry and self._room(0) > 0):
+            elif self._executor.finished or self._unasked or (self.hungry and self._room(0) > 0):
                 await self._round()
             elif self.stopping and not self._executor.held:
                 return
@@ -99,6 +104,7 @@ class Pump:
         if self._notes.pending:
             await self._notes.flush()
         self.seq += 1
+        self._unasked = False
         if room:
             # Before the exchange, not after it: a wake-up that arrives together with the reply must not be overwritten.
             self.hungry = False
@@ -205,7 +211,7 @@ class Pump:
         self._on_gone()
 
     def _closed_for_claims(self) -> bool:
-        return self.stopping or (self.drain and bool(self._executor.active or self._executor.waiting))
+        return self.stopping or self.quiet or (self.drain and bool(self._executor.active or self._executor.waiting))
 
     def _room(self, leaving: int) -> int:
         """How many claims there is room for once so many have left: free slots, and more where jobs are quick."""

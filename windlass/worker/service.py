@@ -18,6 +18,7 @@ from windlass import __version__
 from windlass.call import new_id
 from windlass.core.job import Claim, Finished
 from windlass.errors import StoreError
+from windlass.orders import Given, Order
 from windlass.portal import new_event_loop
 from windlass.store.base import BeatReply, Presence
 from windlass.worker.charts import Charts
@@ -28,6 +29,7 @@ from windlass.worker.graphs import Graphs
 from windlass.worker.heartbeat import Heartbeat, Watched
 from windlass.worker.memory import Cpu, resident_bytes
 from windlass.worker.notes import NoteBuffer
+from windlass.worker.obeying import Obeying
 from windlass.worker.plan import declarations, declare_limits, has_limits, plan
 from windlass.worker.pump import Pump
 from windlass.worker.scheduler import Scheduler
@@ -42,6 +44,7 @@ log = logging.getLogger("windlass.worker")
 EXIT_OK, EXIT_CONFIG, EXIT_BROKEN, EXIT_REPLACE = 0, 2, 70, 75
 SETTLE_SECONDS = 5.0
 RETURN_SECONDS = 0.5
+_MODES = {Order.RESUME: "running", Order.QUIET: "quiet", Order.STOP: "stopping"}
 Report = Callable[[dict[str, Any]], None]
 
 
@@ -59,6 +62,7 @@ class Worker:
         self._started_at = int(time.time() * 1000)
         self._cpu = Cpu()
         self._given_up = ""
+        self._mode = Order.RESUME
         self.exit_code = EXIT_OK
         self.stop_requested = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -86,6 +90,7 @@ class Worker:
         await self._run_hooks(self.app.start_hooks)
         await self._scheduler.declare()
         self._notifier = await self._make_notifier()
+        self._obeying = Obeying(self._store, self._obey)
         await self._be_born()
         self._charts = Charts(self._store, self.executor.tracker, self.id) if self.app.settings.charts else None
         settings = self.app.settings
@@ -102,7 +107,7 @@ class Worker:
         parts = (self.pump, self._charts, self._scheduler, self._notifier)
         self._tasks = [asyncio.create_task(part.run()) for part in parts if part is not None]
         self._makers = self._tasks[1 + (self._charts is not None) :]
-        self._tasks.append(asyncio.create_task(self._watch_limits()))
+        self._tasks += [asyncio.create_task(self._watch_limits()), asyncio.create_task(self._obeying.run())]
         self._tasks[0].add_done_callback(self._on_pump_end)
         if self._companion is not None:
             await self._companion.start(self)
@@ -113,6 +118,10 @@ class Worker:
         """Finish what runs within the grace, hand the rest back at once, and sign off."""
         log.info("worker %s is stopping, %d jobs running", self.id, self.executor.active)
         self.pump.stopping = True
+        self._mode = Order.STOP
+        if self.executor.held:
+            self.pump.stop_asking()
+            self._heartbeat.poke()  # so that others see it
         for maker in self._makers:
             maker.cancel()  # the jobs it would make now are another worker's to run
         self.executor.stop_gathering()
@@ -175,6 +184,7 @@ class Worker:
         id = f"{socket.gethostname()}-{os.getpid()}-{new_id()}"
         await declare_limits(self._store, self.app)  # before the first beat: no job starts under yesterday's limits
         await self._store.listen(id, self._on_mail)
+        await self._obeying.listen(id)
         self.id = self._notes.worker = self._scheduler.worker = self.executor.worker = id
         self._tell({"worker": self.id})
 
@@ -194,14 +204,32 @@ class Worker:
         executor = self.executor
         return {
             "running": executor.active, "held": len(executor.held), "done": executor.completed,
-            "repaired": self._heartbeat.repaired, "schedules": self._scheduler.digest, "version": __version__,
-            "memory": resident_bytes(), "cpu": self._cpu.percent(), "lag": round(self.lag * 1000, 1),
+            "mode": _MODES[self._mode], "repaired": self._heartbeat.repaired, "schedules": self._scheduler.digest,
+            "version": __version__, "memory": resident_bytes(), "cpu": self._cpu.percent(),
+            "lag": round(self.lag * 1000, 1),
         }  # fmt: skip
 
     # -- what the store says
 
     def _on_mail(self, items: list[Finished]) -> None:
         self.pump.poke()
+
+    def _obey(self, given: Given) -> None:
+        """What an operator orders. Going quiet, what was taken ahead goes to others; what runs goes on."""
+        log.warning("worker %s is told to %s%s", self.id, given.order, given.reason and f": {given.reason}")
+        if given.order is Order.STOP:
+            self._tell({"dismissed": True})
+            self.stop_requested.set()
+            return
+        self._mode = given.order
+        self.pump.quiet = given.order is Order.QUIET
+        if self.pump.quiet:
+            self.executor.stop_gathering()
+            self.executor.hand_back_waiting()
+            self.pump.stop_asking()
+        else:
+            self.pump.poke()
+        self._heartbeat.poke()  # so that others see it
 
     def _nudge(self) -> None:
         self.pump.nudge()
@@ -253,6 +281,7 @@ class Worker:
         try:
             await self._store.leave(id)
             await self._store.unlisten(id)
+            await self._obeying.leave()
         except StoreError as error:
             log.warning("could not sign worker %s off: %s", id, error)
 

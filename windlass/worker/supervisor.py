@@ -170,6 +170,10 @@ class Supervisor:
         if self._gather is not None and member.measured:
             self._gather.heard(member.pid, member.measured)
             member.measured = b""
+        if member.dismissed and not member.leaving:
+            self._log.warning("worker process %d was told to stop and is not replaced", member.pid)
+            self._wanted -= 1
+            member.let_go(time.monotonic() + self._options.grace + _EXTRA_GRACE)
 
     # -- stopping
 

@@ -337,6 +337,10 @@ class MemoryStore:
             if self.hub.mail.pop(name, None) is not None:
                 self.hub.forget_watches(name)
 
+    async def signal(self, names: Sequence[str]) -> None:
+        with self._step() as (hub, _):
+            hub.tell(set(names), None)
+
     # -- reading
 
     async def get(self, ids: Sequence[str]) -> list[Job | None]:

@@ -27,10 +27,10 @@ CALLS = (
 """The calls, each in a scope of its own: Lua allows 200 local names in one."""
 
 FUNCTIONS = (
-    "insert", "exchange", "beat", "leave", "note", "sweep", "change", "watch", "unwatch", "get", "find", "queues",
-    "workers", "logs", "insert_graph", "inputs", "graph", "workflows", "members", "tune", "gates", "holds", "uniques",
-    "swap", "cells", "put_schedules", "drop_schedules", "schedules", "fire", "shelve", "shelf", "totals", "faults",
-    "events",
+    "insert", "exchange", "beat", "leave", "note", "sweep", "change", "watch", "unwatch", "signal", "get", "find",
+    "queues", "workers", "logs", "insert_graph", "inputs", "graph", "workflows", "members", "tune", "gates", "holds",
+    "uniques", "swap", "cells", "put_schedules", "drop_schedules", "schedules", "fire", "shelve", "shelf", "totals",
+    "faults", "events",
 )  # fmt: skip
 
 

@@ -280,6 +280,10 @@ class RedisStore:
             await self._link.unsubscribe(name)
             await self.unwatch(name)
 
+    async def signal(self, names: Sequence[str]) -> None:
+        if names:
+            await self._call("signal", *names)
+
     def _returned(self) -> None:
         """The connection was lost and is back. Messages sent meanwhile were not kept for us."""
         if self._returning is None or self._returning.done():

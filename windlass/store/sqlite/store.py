@@ -226,6 +226,9 @@ class SQLiteStore:
             box.close()
             await self._database.run(RELAXED, lambda tx: watches.unregister(tx, name, box.path))
 
+    async def signal(self, names: Sequence[str]) -> None:
+        await self._database.run(RELAXED, lambda tx: watches.signal(tx, names))
+
     # -- reading
 
     async def get(self, ids: Sequence[str]) -> list[Job | None]:

@@ -84,3 +84,9 @@ def unregister(tx: Tx, name: str, path: str) -> None:
     if tx.value("SELECT 1 FROM mailboxes WHERE name = ? AND path = ?", (name, path)):
         tx.run("DELETE FROM watches WHERE name = ?", (name,))
         tx.run("DELETE FROM mailboxes WHERE name = ?", (name,))
+
+
+def signal(tx: Tx, names: Sequence[str]) -> None:
+    """A wake-up for whoever listens to these names."""
+    for name in names:
+        tx.tell(name)

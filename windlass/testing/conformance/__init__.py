@@ -97,7 +97,7 @@ from windlass.testing.conformance.unique import (
     UniqueRules,
     UniqueWindowRules,
 )
-from windlass.testing.conformance.wake import IdleRules, WakeRules
+from windlass.testing.conformance.wake import IdleRules, SignalRules, WakeRules
 from windlass.testing.conformance.watch import WatchRules
 
 __all__ = [
@@ -149,6 +149,7 @@ class Conformance(
     JumpRules,
     IdleRules,
     WakeRules,
+    SignalRules,
     CountRules,
     ConcurrencyRules,
     StageRules,

@@ -197,3 +197,25 @@ class WakeRules:
         await worker.claim()
         await bench.add("a")
         await worker.mail.woken()
+
+
+class SignalRules:
+    """A signal is a plain wake-up by name."""
+
+    async def test_a_signal_reaches_its_name_alone(self, bench: Bench) -> None:
+        hands = [await bench.worker(f"idle-{n}") for n in range(2)]
+        await bench.store.signal([hands[0].id])
+        await hands[0].mail.woken()
+        assert await woken(hands) == [1, 0]
+
+    async def test_a_signal_crosses_connections(self, bench: Bench) -> None:
+        worker = await bench.worker()
+        other = await bench.connect()
+        await other.signal(["nobody", worker.id])
+        await worker.mail.woken()
+
+    async def test_a_signal_to_nobody_is_lost(self, bench: Bench) -> None:
+        await bench.store.signal(["nobody"])
+        await bench.store.signal([])
+        worker = await bench.worker()
+        assert await woken([worker]) == [0]

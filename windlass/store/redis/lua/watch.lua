@@ -55,5 +55,12 @@ local function unwatch(keys, args)
     return call('EXISTS', t.p .. 'watching:' .. client)
 end
 
+-- signal(settings, now, name, …): a plain wake-up for whoever listens to these names.
+local function signal(keys, args)
+    local t = begin(keys, args, true)
+    for i = 3, #args do call('PUBLISH', t.p .. 'to:' .. args[i], '') end
+end
+
 register('watch', watch, 'allow-oom')
+register('signal', signal, 'allow-oom')
 register('unwatch', unwatch, 'allow-oom')

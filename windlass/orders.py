@@ -1,0 +1,94 @@
+"""Orders to workers: go quiet, go on, stop. An order lies on a shelf of the store under the worker's id, and a signal
+says that it is there: it is carried out at once, and one that a signal missed is read when the worker listens again.
+
+Who gives orders does not wait until they are obeyed: what a worker is doing it says itself, at its next beat.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+
+import msgspec
+
+from windlass.core import safe
+from windlass.core.hints import did_you_mean
+from windlass.core.parsers import choice
+from windlass.errors import ConfigError, NotFound
+from windlass.store.base import Item, Store, WorkerInfo
+
+SHELF = "orders"
+KEPT = 24 * 3_600_000
+"""How long an order is kept, in ms: a worker ends, or reads it, long before that."""
+
+
+class Order(StrEnum):
+    """What a worker can be told. ``quiet``: claim no more jobs, finish those it has, and stay. ``resume``: claim again.
+    ``stop``: drain and end, as by SIGTERM.
+    """
+
+    QUIET = "quiet"
+    RESUME = "resume"
+    STOP = "stop"
+
+
+class Given(msgspec.Struct, frozen=True):
+    """An order as it is kept; ``at`` (ns) tells it from the same one given before."""
+
+    order: Order
+    at: int
+    reason: str = ""
+
+
+_decoder = msgspec.json.Decoder(Given)
+_parse = choice(*map(str, Order))
+
+
+def ear(worker: str) -> str:
+    """The name under which a worker listens for orders."""
+    return f"orders/{worker}"
+
+
+async def give(store: Store, order: Order | str, workers: Sequence[str], reason: str = "") -> list[str]:
+    """Tell these workers. Each is named by its id, the beginning of one, or HOST:PID; answers their ids.
+
+    NotFound where one is not there or not alive, ConfigError where a name could mean several; nobody is told then.
+    """
+    given = Given(Order(_parse(order, "order")), time.time_ns(), safe.text(reason, safe.MAX_REASON))
+    if not workers:
+        raise ConfigError(f"{given.order}: name at least one worker")
+    ids = list(dict.fromkeys(find_workers(workers, await store.workers())))
+    body = msgspec.json.encode(given)
+    await store.shelve([Item(shelf=SHELF, key=id, body=body, ttl=KEPT) for id in ids])
+    await store.signal([ear(id) for id in ids])
+    return ids
+
+
+def find_workers(names: Iterable[str], workers: Sequence[WorkerInfo]) -> list[str]:
+    """The ids of the live workers that are meant."""
+    alive = {info.presence.id: f"{info.presence.host}:{info.presence.pid}" for info in workers if info.alive}
+    return [_find(name, alive) for name in names]
+
+
+def _find(name: str, alive: dict[str, str]) -> str:
+    if name in alive:
+        return name
+    found = [id for id, place in alive.items() if name and (place == name or id.startswith(name))]
+    if not found:
+        hint = did_you_mean(name, [*alive, *alive.values()])
+        raise NotFound(f"there is no live worker {name!r}{hint}; `windlass workers` lists them")
+    if len(found) > 1:
+        raise ConfigError(f"{name!r} could be any of {', '.join(sorted(found)[:5])}; give more of the id")
+    return found[0]
+
+
+async def read(store: Store, worker: str) -> Given | None:
+    """The last order to a worker, None where there is none or nobody can read it."""
+    items = await store.shelf(SHELF, until=worker + "\x00", limit=1, newest_first=True)
+    if not items or items[0].key != worker:
+        return None
+    try:
+        return _decoder.decode(items[0].body or b"")
+    except (msgspec.MsgspecError, ValueError):
+        return None

@@ -1,0 +1,57 @@
+"""Hears what operators order this worker to do. What it does then is the worker's own business."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from windlass.core.job import Finished
+from windlass.errors import StoreError
+from windlass.orders import Given, ear, read
+from windlass.store.base import Store
+
+log = logging.getLogger("windlass.worker")
+
+AGAIN = 1.0
+"""Seconds until an order that could not be read is asked for again."""
+
+
+class Obeying:
+    """Reads an order when a signal says that there is one, and hands on each once."""
+
+    def __init__(self, store: Store, obey: Callable[[Given], None]) -> None:
+        self._store, self._obey = store, obey
+        self._worker = ""
+        self._last: Given | None = None
+        self._signalled = asyncio.Event()
+
+    async def listen(self, worker: str) -> None:
+        """For orders to this id; the one before it gets no more."""
+        await self.leave()
+        await self._store.listen(ear(worker), self._on_signal)
+        self._worker = worker
+        self._signalled.set()  # an order may have come before
+
+    async def leave(self) -> None:
+        if self._worker:
+            worker, self._worker = self._worker, ""
+            await self._store.unlisten(ear(worker))
+
+    async def run(self) -> None:
+        while True:
+            await self._signalled.wait()
+            self._signalled.clear()
+            try:
+                given = await read(self._store, self._worker)
+            except StoreError as error:
+                log.warning("cannot read what this worker is ordered to do, will try again: %s", error)
+                await asyncio.sleep(AGAIN)
+                self._signalled.set()
+                continue
+            if given is not None and given != self._last:
+                self._last = given
+                self._obey(given)
+
+    def _on_signal(self, items: list[Finished]) -> None:
+        self._signalled.set()
