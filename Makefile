@@ -71,8 +71,12 @@ demo: $(STAMP) ## see Windlass work: a short tour in the terminal
 	$(BIN)/python -m examples.demo $(ARGS)
 
 .PHONY: test
-test: $(STAMP) $(SERVERS) ## run the tests, all but the long ones
-	$(BIN)/python -m pytest tests -m "not soak" -n $(JOBS) $(ARGS)
+test: $(STAMP) $(SERVERS) ## run the tests: each rule once per kind of engine
+	$(BIN)/python -m pytest tests -m "not soak and not again" -n $(JOBS) $(ARGS)
+
+.PHONY: test-all
+test-all: test ## the same, then the rules once more on Valkey, Cluster and Sentinel
+	$(BIN)/python -m pytest tests -m again -n $(JOBS) $(ARGS)
 
 .PHONY: check
 check: $(STAMP) ## lint, format, types, layers

@@ -63,6 +63,7 @@ class TestRedis7(Conformance):
         return redis_loss(redis7)
 
 
+@pytest.mark.again
 class TestValkey9(Conformance):
     @pytest.fixture
     def engine(self, valkey9: RedisServer) -> Engine:
@@ -73,12 +74,14 @@ class TestValkey9(Conformance):
         return redis_loss(valkey9)
 
 
+@pytest.mark.again
 class TestRedisCluster(Conformance):
     @pytest.fixture
     def engine(self, redis_cluster: Cluster) -> Engine:
         return redis_engine(redis_cluster.url)
 
 
+@pytest.mark.again
 class TestRedisSentinel(Conformance):
     @pytest.fixture
     def engine(self, failed_over: Sentinel) -> Engine:

@@ -109,7 +109,7 @@ def test_ci_is_executable_and_strict() -> None:
     assert script.stat().st_mode & stat.S_IXUSR
     text = script.read_text(encoding="utf-8")
     assert "set -euo pipefail" in text
-    assert "make servers check test" in text
+    assert "make servers check test-all" in text
 
 
 # What a test does, and what becomes of it on a laptop and in CI.
