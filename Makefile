@@ -42,11 +42,13 @@ $(BIN)/python:
 	  exit 1; }
 
 # uv is one of the pins, so a refresh goes through it; pip is the way in, and the way out if uv cannot reach an index.
+# The checkout was once installed as `windlass`: both at a time would own the same command.
 $(STAMP): $(PINS) pyproject.toml | $(BIN)/python
 	@echo "==> Installing $(PINS) into $(VENV) (a minute the first time)"
 	@{ [ -x $(BIN)/uv ] && $(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r $(PINS); } \
 	  || $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(PINS)
 	@echo "==> Installing this checkout, editable"
+	@$(BIN)/uv pip uninstall --quiet --python $(BIN)/python windlass 2>/dev/null || true
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --offline -e .
 	@touch $@
 

@@ -18,6 +18,7 @@ import msgspec
 
 from windlass.core.duration import Duration, to_ms
 from windlass.core.notice import Notice
+from windlass.core.packages import pip_install
 from windlass.errors import ConfigError, WindlassError
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Webhook:
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ConfigError(f"Webhook got the URL {url!r}; give one that begins with https:// or http://")
         if importlib.util.find_spec("httpx2") is None:
-            raise ConfigError("Webhook needs the package httpx2: pip install 'windlass[webhooks]'")
+            raise ConfigError(f"Webhook needs the package httpx2: {pip_install('webhooks')}")
         self._url, self._headers, self._secret = url, dict(headers or {}), _secret_bytes(secret)
         self._timeout = to_ms(timeout, "Webhook timeout") / 1000
         self.identity = url

@@ -16,6 +16,7 @@ import pytest
 from tests.observe import shop as tasks
 from tests.observe.metric_kit import APP, Numbers, Port, Shop, names_in, scrape
 from tests.worker.helpers import soon, within
+from windlass.core.packages import pip_install
 from windlass.errors import JobFailed
 from windlass.observe.grafana import make_dashboard
 from windlass.observe.metrics import store_metrics, worker_metrics
@@ -209,7 +210,7 @@ def test_a_port_that_is_taken_is_named(lite: Shop, more: tuple[str, ...]) -> Non
 def test_what_to_install_is_said(lite: Shop, more: tuple[str, ...]) -> None:
     (lite.folder / "prometheus_client.py").write_text("raise ImportError('not here')")
     said = lite.run("worker", APP, "--metrics", "0", *more, code=2).stderr
-    assert "--metrics needs more packages: pip install 'windlass[telemetry]'" in said
+    assert f"--metrics needs more packages: {pip_install('telemetry')}" in said
 
 
 def test_without_the_option_nothing_is_imported(lite: Shop) -> None:

@@ -2,39 +2,23 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import platform
-import re
-import sys
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
-from typing import Literal
 
 import click
-import msgspec
 
 from windlass.app import Windlass
 from windlass.cli import output
 from windlass.cli.errors import CliError
+from windlass.cli.installed import Check, Level, about_installation
 from windlass.cli.target import Target, run, takes_app
 from windlass.core.address import redact_url
 from windlass.core.duration import show_ms
 from windlass.errors import ConfigError, WindlassError
 from windlass.store.base import QueueInfo, Store, WorkerInfo
 
-Level = Literal["ok", "note", "warning", "wrong"]
 _MARKS = {"ok": ("✓", "green"), "note": ("·", "bright_black"), "warning": ("!", "yellow"), "wrong": ("✗", "red")}
-_FIRST_SAFE_SQLITE = (3, 51, 3)
 _CLOCK_SLACK_MS = 2_000
-
-
-class Check(msgspec.Struct):
-    """One thing looked at."""
-
-    name: str
-    level: Level
-    text: str
 
 
 @click.command()
@@ -45,7 +29,7 @@ def doctor(target: Target | None, as_json: bool) -> None:
     Without an app it looks at this Python only; with one also at its store, workers and queues.
     Exit code 1 if something is wrong.
     """
-    checks = [*about_python(), *about_extras()]
+    checks = [*about_installation()]
     if target is not None:
         checks += about_target(target)
     wrong = any(check.level == "wrong" for check in checks)
@@ -63,65 +47,6 @@ def show(checks: list[Check]) -> None:
         mark, colour = _MARKS[check.level]
         text = check.text.replace("\n", "\n" + " " * (width + 4))
         click.echo(f"{click.style(mark, fg=colour)} {check.name:<{width}}  {text}")
-
-
-# -- this installation
-
-
-def about_python() -> Iterator[Check]:
-    import apsw
-
-    from windlass import __version__
-
-    new_enough = sys.version_info >= (3, 11)
-    yield Check("windlass", "ok", __version__)
-    yield Check("python", "ok" if new_enough else "wrong", f"{platform.python_version()} on {platform.platform()}")
-    version = apsw.sqlite_lib_version()
-    safe = tuple(int(part) for part in version.split(".")) >= _FIRST_SAFE_SQLITE
-    race = "" if safe else ": up to 3.51.2 its WAL can corrupt the file; upgrade apsw"
-    yield Check("sqlite", "ok" if safe else "wrong", f"{version} (apsw {apsw.apsw_version()}){race}")
-    try:
-        yield Check("event loop", "ok", f"uvloop {importlib.metadata.version('uvloop')}")
-    except importlib.metadata.PackageNotFoundError:
-        yield Check("event loop", "note", "asyncio; uvloop would be faster")
-    now = datetime.now(UTC)
-    yield Check("clock", "ok" if now.year >= 2025 else "wrong", f"{now:%Y-%m-%d %H:%M:%S} UTC")
-
-
-IN_USE = frozenset({"redis", "reload"})
-"""The extras some feature of this version uses; the others are declared for those to come."""
-
-
-def about_extras() -> Iterator[Check]:
-    """Each extra in use with what it needs; one that is half installed is worth a warning."""
-    extras: dict[str, dict[str, str]] = {}
-    for requirement in _requirements():
-        found = re.match(r"""([\w.-]+).*extra\s*==\s*['"]([\w-]+)['"]""", requirement)
-        if found and found.group(2) in IN_USE:
-            extras.setdefault(found.group(2), {})[found.group(1)] = _version(found.group(1))
-    for extra, packages in extras.items():
-        there = ", ".join(f"{name} {version}" for name, version in packages.items() if version)
-        missing = ", ".join(name for name, version in packages.items() if not version)
-        if not missing:
-            yield Check(extra, "ok", there)
-        elif there:
-            yield Check(extra, "warning", f"{there}, but not {missing}: pip install 'windlass[{extra}]'")
-        else:
-            yield Check(extra, "note", f"not installed: pip install 'windlass[{extra}]'")
-
-
-def _requirements() -> list[str]:
-    try:
-        return importlib.metadata.requires("windlass") or []
-    except importlib.metadata.PackageNotFoundError:
-        return []
-
-
-def _version(name: str) -> str:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return ""
 
 
 # -- the app and its store

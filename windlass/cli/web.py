@@ -12,6 +12,7 @@ import click
 from windlass.cli.errors import CliError
 from windlass.cli.target import Target, takes_app
 from windlass.core.access import Access, make_access
+from windlass.core.packages import pip_install
 from windlass.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def need_web() -> Any:
 
         import windlass.web as module
     except ImportError as error:
-        raise CliError("the dashboard needs more packages: pip install 'windlass[web]'") from error
+        raise CliError(f"the dashboard needs more packages: {pip_install('web')}") from error
     return module
 
 

@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl, quote
 
 from windlass.cli.errors import CliError
 from windlass.core.address import redact_url
+from windlass.core.packages import pip_install
 from windlass.errors import StoreError
 from windlass.store import REDIS
 
@@ -33,7 +34,7 @@ def _found_there(url: str) -> str:
 
         prefixes, whole = asyncio.run(find_prefixes(url))
     except ImportError as error:
-        return f"The apps there cannot be listed without the Redis extra: pip install 'windlass[redis]' ({error})"
+        return f"The apps there cannot be listed without the Redis extra: {pip_install('redis')} ({error})"
     except StoreError as error:
         return f"The apps there cannot be listed: {error}"
     if not prefixes:

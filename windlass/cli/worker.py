@@ -15,6 +15,7 @@ from windlass.cli import banner, values
 from windlass.cli.errors import CliError
 from windlass.cli.load import load_tasks
 from windlass.cli.target import Target, complete_queues, run, takes_app
+from windlass.core.packages import pip_install
 from windlass.logs import LEVELS, set_up_logging
 
 ARGUMENTS = "windlass.arguments"
@@ -143,7 +144,7 @@ def need_metrics() -> Any:
     try:
         import windlass.observe.serving as module
     except ImportError as error:
-        raise CliError("--metrics needs more packages: pip install 'windlass[telemetry]'") from error
+        raise CliError(f"--metrics needs more packages: {pip_install('telemetry')}") from error
     return module
 
 

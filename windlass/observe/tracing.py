@@ -17,6 +17,8 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
+from windlass.core.packages import pip_install
+
 try:
     from opentelemetry.context import Context, attach, detach
     from opentelemetry.trace import (
@@ -33,7 +35,7 @@ try:
         set_span_in_context,
     )
 except ModuleNotFoundError as error:
-    raise ImportError("tracing needs more packages: pip install 'windlass[telemetry]'") from error
+    raise ImportError(f"tracing needs more packages: {pip_install('telemetry')}") from error
 
 from windlass import __version__
 from windlass.app import Windlass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from windlass.core.address import redact_url
 from windlass.core.hints import did_you_mean
+from windlass.core.packages import pip_install
 from windlass.errors import ConfigError
 from windlass.store.base import Store, StoreSettings
 
@@ -15,9 +16,7 @@ def _redis(url: str, settings: StoreSettings) -> Store:
     try:
         from windlass.store.redis import RedisStore
     except ImportError as error:
-        raise ConfigError(
-            f"{redact_url(url)!r} needs the Redis extra: pip install 'windlass[redis]' ({error})"
-        ) from error
+        raise ConfigError(f"{redact_url(url)!r} needs the Redis extra: {pip_install('redis')} ({error})") from error
     return RedisStore(url, settings)
 
 

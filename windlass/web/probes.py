@@ -13,6 +13,7 @@ from starlette.routing import Route
 
 from windlass.console.console import Console
 from windlass.core.access import EVERYTHING
+from windlass.core.packages import pip_install
 from windlass.errors import Forbidden
 from windlass.web.live import ticks
 from windlass.web.operation import convert, need, query_of
@@ -59,7 +60,7 @@ async def metrics(request: Request) -> Response:
     try:
         from windlass.observe.metrics import store_metrics
     except ImportError as error:
-        raise HTTPException(501, "metrics need more packages: pip install 'windlass[telemetry]'") from error
+        raise HTTPException(501, f"metrics need more packages: {pip_install('telemetry')}") from error
     return Response(await store_metrics(site_of(request).app), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from windlass.app import Windlass
+from windlass.core.packages import pip_install
 from windlass.web.app import windlass_dashboard
 
 WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
@@ -24,7 +25,7 @@ def windlass_wsgi(app: Windlass, **settings: Any) -> WsgiApp:
     try:
         import a2wsgi
     except ImportError as error:
-        raise ImportError("the dashboard for WSGI needs one more package: pip install 'windlass[web,wsgi]'") from error
+        raise ImportError(f"the dashboard for WSGI needs one more package: {pip_install('web', 'wsgi')}") from error
     return Wsgi(windlass_dashboard(app, streams=False, **settings), a2wsgi.ASGIMiddleware)
 
 

@@ -69,7 +69,7 @@ def check_place(path: Path, mounts: Path = Path("/proc/self/mountinfo")) -> None
     if kind in NETWORK_FILESYSTEMS:
         raise ConfigError(
             f"{path} is on a network filesystem ({kind}), where SQLite's locks cannot be trusted and jobs could be "
-            "lost or run twice; put the file on a local disk, or use a redis:// or postgres:// store"
+            "lost or run twice; put the file on a local disk, or use a redis:// store"
         )
 
 
