@@ -1,4 +1,4 @@
-"""Markers by folder, and what a missing server means.
+"""Markers by folder, the signals that tests rely on, and what a missing server means.
 
 Nothing else belongs here: fixtures live beside the tests that use them.
 """
@@ -6,6 +6,7 @@ Nothing else belongs here: fixtures live beside the tests that use them.
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Generator
 from pathlib import Path
 
@@ -16,9 +17,20 @@ FOLDERS = frozenset(
     {"unit", "conformance", "worker", "faults", "celery", "docs", "typing", "browser", "observe", "web"}
 )
 
+HEARD = {"SIGINT": signal.default_int_handler, "SIGTERM": signal.SIG_DFL, "SIGHUP": signal.SIG_DFL}
+
 # A skip whose reason begins like this says "not installed here". On a laptop that is information; in CI it
 # would be a test that silently stopped running. Skips for other reasons (platform, version) are left alone.
 MISSING = ("missing", "could not import")
+
+
+def pytest_configure() -> None:
+    """Hear the signals that tests send, and let the processes they start hear them: a shell that runs this in the
+    background, nohup and some CI runners hand them down ignored."""
+    for name, handler in HEARD.items():
+        number = getattr(signal, name, None)  # Windows has no SIGHUP
+        if number is not None and signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
