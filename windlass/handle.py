@@ -156,7 +156,7 @@ class Handle(Generic[R]):
 
     async def logs(self, after: int = -1) -> list[LogLine]:
         client = await self._app.client()
-        return await client.store.logs(self.id, after)
+        return await client.store.lines(self.id, after)
 
     async def cancel(self, reason: str = "") -> bool:
         """Ask for the job to end, in whatever state it is; False when it is over already or unknown."""

@@ -423,7 +423,7 @@ class Side:
     async def records(self) -> Any:
         """Everything there is to see."""
         jobs = [record(job) for job in await self.bench.everything(oldest_first=True)]
-        logs = {id: await self.store.logs(id) for id in IDS}
+        logs = {id: await self.store.lines(id) for id in IDS}
         queues = {
             info.name: ({state: n for state, n in info.counts.items() if n}, info.oldest_ready >= 0)
             for info in await self.store.queues()

@@ -333,7 +333,7 @@ async def test_any_printable_name_lives_a_whole_life(bench: RedisBench) -> None:
         hand = await bench.worker(f"{name} again", queues=[word], declares={word: Declared()})
         await hand.finish(await hand.take(word))
         assert [one.id for one in await client.told(word)] == [word]
-        assert [line.text for line in await bench.store.logs(word)] == [word]
+        assert [line.text for line in await bench.store.lines(word)] == [word]
         found = await bench.everything(queue=word)
         assert {job.id for job in found} == {word, f"{word} later", f"{word} unknown"}
         await bench.store.leave(hand.id)

@@ -257,7 +257,7 @@ async def test_no_call_fails_over_a_damaged_job_that_runs(bench: RedisBench, dam
     assert {job.id for job in await bench.everything(worker="w1")} >= {"a", "b"}
     await bench.store.queues()
     await bench.store.workers()
-    await bench.store.logs("bad")
+    await bench.store.lines("bad")
     await bench.change(Action.CANCEL, "a", "bad", "b")
     assert await bench.state("bad") in (State.FAILED, State.RUNNING, State.CANCELLED)
     assert set((await hand.beat()).cancels) >= {"a", "b"}

@@ -84,7 +84,7 @@ async def picture(store: RedisStore) -> dict[str, Any]:
     return {
         "jobs": jobs,
         "dead": [job.id for job in (await store.find(Query(states=(State.FAILED,), limit=MAX_BATCH))).jobs],
-        "logs": [await store.logs(job.id) for job in jobs],
+        "logs": [await store.lines(job.id) for job in jobs],
         "queues": await store.queues(),
         "workers": await store.workers(),
         "events": await store.events(0, 1_000),

@@ -67,7 +67,7 @@ async def test_a_job_that_got_a_head_while_it_ran_is_settled_by_its_head_alone(b
     assert not any(bench.keys("HSTRLEN", "held:w1", id) for id in "ab")
     await hand.exchange([move(claim, RETRY_NOW) for claim in claims])
     assert await bench.counts() == {"cancelled": 1, "ready": 1}
-    assert [line.text for line in await bench.store.logs("b")] == ["line"]
+    assert [line.text for line in await bench.store.lines("b")] == ["line"]
     assert (await bench.job("a")).reason == "enough"
 
 

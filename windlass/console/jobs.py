@@ -112,7 +112,7 @@ async def job_logs(desk: Desk, id: str, after: int, limit: int) -> list[LogRow]:
 
 
 async def log_rows(desk: Desk, store: Store, id: str, after: int, limit: int) -> list[LogRow]:
-    return [_log_row(line) for line in await store.logs(id, after, limit)] if desk.values else []
+    return [_log_row(line) for line in await store.lines(id, after, limit)] if desk.values else []
 
 
 def _log_row(line: LogLine) -> LogRow:

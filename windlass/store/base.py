@@ -606,7 +606,7 @@ class Store(Protocol):
     async def members(self, graph: str, after: int = -1, limit: int = MAX_BATCH) -> list[Job]:
         """A graph's nodes, joins included, behind number ``after``, in the order they were submitted."""
 
-    async def logs(self, id: str, after: int = -1, limit: int = MAX_BATCH) -> list[LogLine]:
+    async def lines(self, id: str, after: int = -1, limit: int = MAX_BATCH) -> list[LogLine]:
         """A job's log lines behind number ``after``."""
 
     async def events(self, after: int, limit: int = 100, kinds: Sequence[str] = ()) -> list[Entry]:

@@ -235,8 +235,8 @@ class FailingStore:
     async def members(self, graph: str, after: int = -1, limit: int = MAX_BATCH) -> list[Job]:
         return await self._call("members", lambda: self.store.members(graph, after, limit))
 
-    async def logs(self, id: str, after: int = -1, limit: int = MAX_BATCH) -> list[LogLine]:
-        return await self._call("logs", lambda: self.store.logs(id, after, limit))
+    async def lines(self, id: str, after: int = -1, limit: int = MAX_BATCH) -> list[LogLine]:
+        return await self._call("lines", lambda: self.store.lines(id, after, limit))
 
     async def events(self, after: int, limit: int = 100, kinds: Sequence[str] = ()) -> list[Entry]:
         return await self._call("events", lambda: self.store.events(after, limit, kinds))

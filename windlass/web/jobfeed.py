@@ -88,7 +88,7 @@ class Watch:
         known = self._lines
         if (id, after) not in known:
             client = await self._app.client()
-            known[id, after] = await client.store.logs(id, after)
+            known[id, after] = await client.store.lines(id, after)
         return known[id, after]
 
     async def _look(self) -> bool:

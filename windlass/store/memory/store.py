@@ -371,7 +371,7 @@ class MemoryStore:
         with self.hub.lock:
             return lookups.members(self.hub, self.hub.graphs.get(graph), after, limit)
 
-    async def logs(self, id: str, after: int = -1, limit: int = MAX_BATCH) -> list[LogLine]:
+    async def lines(self, id: str, after: int = -1, limit: int = MAX_BATCH) -> list[LogLine]:
         with self.hub.lock:
             row = self.hub.jobs.get(id)
             lines = (row.logs or []) if row else []

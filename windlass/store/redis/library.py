@@ -28,7 +28,7 @@ CALLS = (
 
 FUNCTIONS = (
     "insert", "exchange", "beat", "leave", "note", "sweep", "change", "watch", "unwatch", "signal", "get", "find",
-    "queues", "workers", "logs", "insert_graph", "inputs", "graph", "workflows", "members", "tune", "gates", "holds",
+    "queues", "workers", "lines", "insert_graph", "inputs", "graph", "workflows", "members", "tune", "gates", "holds",
     "uniques", "swap", "cells", "put_schedules", "drop_schedules", "schedules", "fire", "shelve", "shelf", "totals",
     "faults", "events",
 )  # fmt: skip

@@ -353,8 +353,8 @@ class RedisStore:
         found = await self._call("members", graph, after, min(limit, MAX_BATCH))
         return [job for job in wire.records(found) if job is not None]
 
-    async def logs(self, id: str, after: int = -1, limit: int = MAX_BATCH) -> list[LogLine]:
-        return [wire.log(line) for line in await self._call("logs", id, after, limit)]
+    async def lines(self, id: str, after: int = -1, limit: int = MAX_BATCH) -> list[LogLine]:
+        return [wire.log(line) for line in await self._call("lines", id, after, limit)]
 
     async def events(self, after: int, limit: int = 100, kinds: Sequence[str] = ()) -> list[Entry]:
         if kinds:

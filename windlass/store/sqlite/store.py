@@ -251,7 +251,7 @@ class SQLiteStore:
     async def members(self, graph: str, after: int = -1, limit: int = MAX_BATCH) -> list[Job]:
         return await self._database.run(READ, lambda tx: lookups.members(tx, graph, after, limit))
 
-    async def logs(self, id: str, after: int = -1, limit: int = MAX_BATCH) -> list[LogLine]:
+    async def lines(self, id: str, after: int = -1, limit: int = MAX_BATCH) -> list[LogLine]:
         def read(tx: Tx) -> list[LogLine]:
             sql = (
                 "SELECT i, at, level, text FROM logs WHERE job = (SELECT n FROM jobs WHERE id = ?) AND i > ? "

@@ -131,7 +131,7 @@ class LeaseRules:
         assert await bench.store.note("w1", [Note("a", claim.fence, b"{}", [("info", "x")])]) == ["a"]
         job = await bench.job("a")
         assert (job.state, job.progress) == (State.READY, None)
-        assert await bench.store.logs("a") == []
+        assert await bench.store.lines("a") == []
 
     async def test_a_zombie_cannot_write_over_the_worker_that_took_its_job(self, bench: Bench) -> None:
         await bench.add("a")

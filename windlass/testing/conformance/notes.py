@@ -45,7 +45,7 @@ class NoteRules:
         await bench.store.note("w1", [Note("a", claim.fence, None, [("info", "one"), ("error", "two")])])
         bench.clock.advance(5)
         await worker.note(claim, "three")
-        assert await bench.store.logs("a") == [
+        assert await bench.store.lines("a") == [
             LogLine(0, START, "info", "one"),
             LogLine(1, START, "error", "two"),
             LogLine(2, START + 5, "info", "three"),
@@ -55,10 +55,10 @@ class NoteRules:
         await bench.add("a")
         worker = await bench.worker()
         await worker.note(await worker.take("a"), *"abcdefg")
-        assert [line.text for line in await bench.store.logs("a", limit=3)] == ["a", "b", "c"]
-        assert [line.text for line in await bench.store.logs("a", after=2, limit=3)] == ["d", "e", "f"]
-        assert [line.text for line in await bench.store.logs("a", after=5)] == ["g"]
-        assert await bench.store.logs("a", after=6) == []
+        assert [line.text for line in await bench.store.lines("a", limit=3)] == ["a", "b", "c"]
+        assert [line.text for line in await bench.store.lines("a", after=2, limit=3)] == ["d", "e", "f"]
+        assert [line.text for line in await bench.store.lines("a", after=5)] == ["g"]
+        assert await bench.store.lines("a", after=6) == []
 
     async def test_logs_are_bounded_and_go_on_counting(self, make_bench: MakeBench) -> None:
         bench = await make_bench(logs_kept=3)
@@ -67,7 +67,7 @@ class NoteRules:
         claim = await worker.take("a")
         await worker.note(claim, *"abcde")
         await worker.note(claim, "f")
-        assert [(line.n, line.text) for line in await bench.store.logs("a")] == [(3, "d"), (4, "e"), (5, "f")]
+        assert [(line.n, line.text) for line in await bench.store.lines("a")] == [(3, "d"), (4, "e"), (5, "f")]
 
     async def test_logs_go_on_over_the_claims_of_a_job(self, bench: Bench) -> None:
         await bench.add("a")
@@ -76,7 +76,7 @@ class NoteRules:
             claim = await worker.take("a")
             await worker.note(claim, line)
             await worker.settle(claim, BACK)
-        assert [(line.n, line.text) for line in await bench.store.logs("a")] == [(0, "first"), (1, "second")]
+        assert [(line.n, line.text) for line in await bench.store.lines("a")] == [(0, "first"), (1, "second")]
 
     async def test_a_deleted_job_has_no_logs_and_leaves_none_behind(self, bench: Bench) -> None:
         await bench.add("a")
@@ -85,12 +85,12 @@ class NoteRules:
         await worker.note(claim, "one")
         await worker.settle(claim, DEAD)
         await bench.change(Action.DELETE, "a")
-        assert await bench.store.logs("a") == []
+        assert await bench.store.lines("a") == []
         await bench.add("a")
-        assert await bench.store.logs("a") == []
+        assert await bench.store.lines("a") == []
 
     async def test_an_unknown_job_has_no_logs(self, bench: Bench) -> None:
-        assert await bench.store.logs("never") == []
+        assert await bench.store.lines("never") == []
 
     @pytest.mark.parametrize("wrong", WRONG_FENCES.values(), ids=WRONG_FENCES.keys())
     async def test_a_note_under_another_fence_is_refused(self, bench: Bench, wrong: Fence) -> None:
@@ -99,14 +99,14 @@ class NoteRules:
         claim = await worker.take("a")
         assert not await worker.note(claim, "x", progress=b"1", fence=shifted(claim.fence, wrong))
         assert (await bench.job("a")).progress is None
-        assert await bench.store.logs("a") == []
+        assert await bench.store.lines("a") == []
 
     async def test_a_note_of_another_worker_is_refused(self, bench: Bench) -> None:
         await bench.add("a")
         worker, thief = await bench.worker("w1"), await bench.worker("w2")
         claim = await worker.take("a")
         assert not await thief.note(claim, "x", progress=b"1")
-        assert not await bench.store.logs("a")
+        assert not await bench.store.lines("a")
 
     async def test_a_note_of_a_settled_claim_is_refused(self, bench: Bench) -> None:
         await bench.add("a")

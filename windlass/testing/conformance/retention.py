@@ -179,7 +179,7 @@ class RetentionRules:
         claim = await worker.take("a")
         await worker.note(claim, "one")
         await worker.finish(claim)
-        assert await bench.store.logs("a") == []
+        assert await bench.store.lines("a") == []
 
     async def test_jobs_the_store_ends_by_itself_are_filed_too(self, make_bench: MakeBench) -> None:
         bench = await make_bench(keep=Keep(count=1), unknown_after=5_000)

@@ -178,8 +178,8 @@ local function workers(keys, args)
     return list
 end
 
--- logs(settings, now, id, after, limit): answers packed lines: [n, at, level, text].
-local function logs(keys, args)
+-- lines(settings, now, id, after, limit): answers packed lines: [n, at, level, text].
+local function lines(keys, args)
     local t, after, limit = begin(keys, args, true), tonumber(args[4]), tonumber(args[5])
     local h, key = row(t, args[3]), t.p .. 'logs:' .. args[3]
     if not h or h[LOGGED] == 0 then return {} end
@@ -281,4 +281,4 @@ register('members', members, 'no-writes')
 register('get', get, 'no-writes')
 register('queues', queues, 'no-writes')
 register('workers', workers, 'no-writes')
-register('logs', logs, 'no-writes')
+register('lines', lines, 'no-writes')
