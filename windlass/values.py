@@ -196,5 +196,9 @@ def revive(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     if value.get("windlass") == _SEAL:
-        return msgspec.convert({**value, "windlass": "failure"}, Failure)
+        value = {**value, "windlass": "failure"}
+        try:
+            return msgspec.convert(value, Failure)
+        except msgspec.ValidationError:  # somebody's own object, written before such objects were hidden
+            return value
     return {key: revive(item) for key, item in value.items()}

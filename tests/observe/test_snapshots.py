@@ -109,6 +109,7 @@ class Pipe:
         self._open = [self.reading, writing, other, parent]
         os.set_blocking(self.reading, False)
         self.member = Member.__new__(Member)
+        self.member.dismissed = False
         self.member.fd = self.reading
         self.member._line = bytearray()
         self.member.worker = self.member.error = ""
