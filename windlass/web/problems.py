@@ -26,7 +26,7 @@ from windlass.errors import (
     UnknownSchedule,
     WindlassError,
 )
-from windlass.web.auth import Denied, Instead
+from windlass.web.credentials import Denied, Instead
 from windlass.web.site import is_data, render
 
 log = logging.getLogger("windlass.web")
