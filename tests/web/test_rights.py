@@ -234,7 +234,7 @@ async def test_wrong_passwords(app: Windlass, world: World, headers: dict[str, s
         for case in WRITES:
             assert (await ask(visitor, case, world, headers=latin(headers))).status_code == 401
     assert await everything(world.store) == before
-    assert await audited(world.store) == []
+    assert {record["action"] for record in await audited(world.store)} <= {"sign_in"}
 
 
 def latin(headers: dict[str, str]) -> dict[str, bytes]:

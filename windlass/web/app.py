@@ -45,7 +45,7 @@ def windlass_dashboard(
         open_probes=open_probes,
     )  # fmt: skip
     site = Site(app, settings, pages.FILTERS)
-    entrance = Entrance(auth, redact)
+    entrance = Entrance(app, auth, redact)
     handlers: dict[Any, Any] = {HTTPException: answer_error, WindlassError: answer_error}
     dashboard = Starlette(
         routes=all_routes(),

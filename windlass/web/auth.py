@@ -1,8 +1,8 @@
 """Who is asking, and what they may do. Ways in: names and passwords, tokens, the user's own function; or none of them
 and the link with its key (``local.py``).
 
-Passwords and tokens are kept and compared as hashes, in constant time. Every failure costs the asker a moment and the
-server nothing but a timer.
+Passwords and tokens are kept and compared as hashes, in constant time. Every failure costs the asker a moment, and many
+of them make the next wait (``throttle.py``).
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from windlass.app import Windlass
 from windlass.core.access import Access, make_access
+from windlass.core.throttle import Strikes
 from windlass.errors import ConfigError
 from windlass.web.credentials import Denied, Instead, basic_of, bearer_of
 from windlass.web.local import Local
+from windlass.web.throttle import Throttle
 
 Verdict = Access | Response | None
 Authorize = Callable[[Request], Verdict | Awaitable[Verdict]]
@@ -55,6 +58,14 @@ class Basic:
         right = hmac.compare_digest(wanted, _digest(password))
         return access if right and colon else None
 
+    @property
+    def secret(self) -> str:
+        """Known to whoever knows the passwords, and to nobody else."""
+        return "".join(sorted(password.hex() for password, _ in self._users.values()))
+
+    def knows(self, user: str) -> bool:
+        return user in self._users
+
 
 class Token:
     """Bearer tokens for scripts: ``Token({"a long random text": ("ci", ["enqueue"])})``."""
@@ -75,6 +86,14 @@ class Token:
     def __call__(self, request: Request) -> Access | None:
         token = bearer_of(request)
         return self._tokens.get(_digest(token)) if token else None  # looked up by its hash: nothing is compared
+
+    @property
+    def secret(self) -> str:
+        return "".join(sorted(token.hex() for token in self._tokens))
+
+    def knows(self, user: str) -> bool:
+        """Whose a wrong token would be, nobody can say."""
+        return False
 
 
 SHORTEST_TOKEN = 16
@@ -105,7 +124,7 @@ def _digest(text: str) -> bytes:
 class Entrance:
     """The ways in of one dashboard. ``redact``: hidden from everybody, whatever their own access says."""
 
-    def __init__(self, auth: Authorize | Sequence[Authorize] | None, redact: Sequence[str] = ()) -> None:
+    def __init__(self, app: Windlass, auth: Authorize | Sequence[Authorize] | None, redact: Sequence[str] = ()) -> None:
         self.ways: tuple[Authorize, ...] = (
             () if auth is None else tuple(auth) if isinstance(auth, Sequence) else (auth,)
         )
@@ -115,6 +134,8 @@ class Entrance:
         if auth is not None and not self.ways:
             raise ConfigError("auth: an empty list lets nobody in; leave auth out for this machine only, read-only")
         self.local = None if self.ways else Local()
+        self._ours = [way for way in self.ways if isinstance(way, Basic | Token)]
+        self._throttle = Throttle(app, _digest("".join(sorted(way.secret for way in self._ours))))
         self._redact = tuple(redact)
 
     @property
@@ -128,6 +149,28 @@ class Entrance:
         return msgspec.structs.replace(access, redact=(*access.redact, *self._redact)) if self._redact else access
 
     async def _ask(self, request: Request) -> Access:
+        guess, before = self._throttle.guess_of(request) if self._ours else None, dict[str, Strikes]()
+        if guess is not None:
+            await self._throttle.check(guess)
+            if not any(way(request) for way in self._ours):
+                before = self._throttle.strike(guess)
+        access: Access | None = None
+        try:
+            access = await self._by_any_way(request)
+        finally:  # a function of the user may also answer by itself
+            if access is not None:
+                self._throttle.forgive(before)
+            elif guess is not None:
+                known = any(way.knows(guess.who) for way in self._ours)
+                await self._throttle.record(guess, before, known, "api" if bearer_of(request) else "web")
+        if access is not None:
+            return access
+        if request.headers.get("authorization"):
+            await asyncio.sleep(FAILURE_SECONDS)
+            raise Denied("the name, password or token is wrong", self.challenge)
+        raise Denied("sign in to see this", self.challenge)
+
+    async def _by_any_way(self, request: Request) -> Access | None:
         for way in self.ways:
             verdict = way(request)
             if inspect.isawaitable(verdict):
@@ -138,7 +181,4 @@ class Entrance:
                 return verdict
             if verdict is not None:
                 raise TypeError(f"authorize() must return an Access, a Response or None, not {type(verdict).__name__}")
-        if request.headers.get("authorization"):
-            await asyncio.sleep(FAILURE_SECONDS)
-            raise Denied("the name, password or token is wrong", self.challenge)
-        raise Denied("sign in to see this", self.challenge)
+        return None

@@ -1,4 +1,4 @@
-"""What a request shows of who asks, and the two ways of not being let in."""
+"""What a request shows of who asks, and the ways of not being let in."""
 
 from __future__ import annotations
 
@@ -23,6 +23,14 @@ class Instead(Exception):
     def __init__(self, response: Response) -> None:
         super().__init__("answered by authorize()")
         self.response = response
+
+
+class TooMany(Exception):
+    """Not looked at: too much was wrong before. ``seconds``: when to try again."""
+
+    def __init__(self, seconds: int) -> None:
+        super().__init__(f"too many wrong names, passwords or tokens; try again in {seconds} s")
+        self.seconds = seconds
 
 
 def bearer_of(request: Request) -> str:
