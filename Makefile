@@ -58,7 +58,7 @@ $(SERVERS): tests/servers/install.sh | $(BIN)/python
 	@touch $@
 
 .PHONY: servers
-servers: ## install redis-server, chromium and promtool where missing (Debian, Ubuntu; starts no service)
+servers: ## install redis-server, chromium, nginx and promtool where missing (Debian, Ubuntu; starts no service)
 	@tests/servers/install.sh
 
 .PHONY: pins

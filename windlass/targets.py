@@ -16,16 +16,16 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from windlass.core.addresses import host_refusal, is_loopback, parse_allowed
 from windlass.core.duration import Duration, to_ms
 from windlass.core.notice import Notice
 from windlass.core.packages import pip_install
 from windlass.errors import ConfigError, WindlassError
+from windlass.outbound import OutboundError, post
 
 if TYPE_CHECKING:
     from email.message import EmailMessage
     from smtplib import SMTP
-
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class Webhook:
@@ -34,13 +34,17 @@ class Webhook:
     With a ``secret`` each request is signed as Standard Webhooks say: ``webhook-id``, ``webhook-timestamp`` and
     ``webhook-signature``, a base64 HMAC-SHA256 of id, timestamp and body. ``whsec_...`` secrets are base64, others are
     taken as text. The id is the same at every attempt.
+
+    It must be on the public internet, whatever its name turns out to mean. ``allow_private=True`` also lets it be this
+    machine or one of a private network; a list of networks says which, and is the only way to where clouds keep keys.
     """
 
     kind = "webhook"
 
     def __init__(
-        self, url: str, *, headers: Mapping[str, str] | None = None, secret: str = "", timeout: Duration = "10s"
-    ) -> None:
+        self, url: str, *, headers: Mapping[str, str] | None = None, secret: str = "", timeout: Duration = "10s",
+        allow_private: bool | Sequence[str] = False,
+    ) -> None:  # fmt: skip
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ConfigError(f"Webhook got the URL {url!r}; give one that begins with https:// or http://")
@@ -50,19 +54,27 @@ class Webhook:
         self._timeout = to_ms(timeout, "Webhook timeout") / 1000
         self.identity = url
         self._shown = f"{parts.scheme}://{parts.hostname}"
+        self._allowed = parse_allowed(allow_private, "Webhook: allow_private")
+        if reason := host_refusal(parts.hostname, self._allowed):
+            raise ConfigError(
+                f"Webhook got a URL with the host {parts.hostname}, which is {reason}; where that is meant, write "
+                "allow_private=True, or allow_private=[...] with its network"
+            )
 
     async def send(self, notice: Notice) -> None:
-        import httpx2
-
         body = msgspec.json.encode(notice)
         headers = {"content-type": "application/json", **self._headers, **self._signed(notice.id, body)}
-        async with httpx2.AsyncClient(timeout=self._timeout) as client:
-            try:
-                answer = await client.post(self._url, content=body, headers=headers)
-            except httpx2.HTTPError as error:
-                raise WindlassError(f"{self!r}: {type(error).__name__}: {error}") from None
+        try:
+            answer = await post(self._url, body, headers, allowed=self._allowed, timeout=self._timeout)
+        except OutboundError as error:
+            raise WindlassError(f"{self!r}: {error}") from None
+        if answer.location:
+            raise WindlassError(
+                f"{self!r} answered {answer.status} and leads to {answer.location[:200]!r}; redirects are not "
+                "followed: give that address if it is right"
+            )
         if not answer.is_success:
-            raise WindlassError(f"{self!r} answered {answer.status_code}: {answer.text[:200]}")
+            raise WindlassError(f"{self!r} answered {answer.status}: {answer.text[:200]}")
 
     def _signed(self, id: str, body: bytes) -> dict[str, str]:
         stamp = str(int(time.time()))
@@ -140,7 +152,7 @@ class Email:
     def _log_in(self, server: SMTP) -> None:
         import ssl
 
-        safe = self._tls or self._host in _LOOPBACK
+        safe = self._tls or is_loopback(self._host)
         server.ehlo()
         if not self._tls and server.has_extn("starttls"):
             server.starttls(context=ssl.create_default_context())

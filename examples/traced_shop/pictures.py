@@ -9,7 +9,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
 
-from examples.traced_shop.running import Shop, running, wait_for
+from examples.traced_shop.running import KEY, Shop, running, wait_for
 
 
 def trace_address(page: Page) -> str:
@@ -33,6 +33,7 @@ def main(folder: Path) -> None:
     with tempfile.TemporaryDirectory() as own, running(Path(own)) as shop, sync_playwright() as browsers:
         browser = browsers.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1120, "height": 720})
+        page.goto(f"{shop.url}/jobs/?key={KEY}")
         for item in ("chair", "lamp"):  # the first one takes its time, as everything still has to warm up
             take(shop, page, folder, item)
         browser.close()

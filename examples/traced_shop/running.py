@@ -17,6 +17,8 @@ from typing import TypeVar
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 60.0
+KEY = "the-key-of-the-traced-shop"
+"""Of its dashboard, which has no auth."""
 T = TypeVar("T")
 
 
@@ -29,7 +31,8 @@ class Shop:
     def get(self, path: str) -> str:
         """A page; empty where there is none, or nobody answers yet."""
         try:
-            with urllib.request.urlopen(self.url + path, timeout=10) as answer:
+            asked = urllib.request.Request(self.url + path, headers={"authorization": f"Bearer {KEY}"})
+            with urllib.request.urlopen(asked, timeout=10) as answer:
                 return str(answer.read().decode())
         except (urllib.error.URLError, ConnectionError):
             return ""
@@ -58,7 +61,7 @@ def running(folder: Path) -> Iterator[Shop]:
         port = free.getsockname()[1]
     env = {
         **os.environ, "SHOP_SPANS": str(folder / "spans.db"), "PYTHONPATH": str(ROOT),
-        "WINDLASS_URL": f"sqlite:///{folder}/shop.db",
+        "WINDLASS_URL": f"sqlite:///{folder}/shop.db", "WINDLASS_WEB_KEY": KEY,
     }  # fmt: skip
     server = [sys.executable, "-m", "uvicorn", "examples.traced_shop.web:api", "--port", str(port)]
     worker = [sys.executable, "-m", "windlass", "worker", "examples.traced_shop.jobs:app"]

@@ -101,6 +101,12 @@ class Live:
         except OSError:
             return False
 
+    @property
+    def link(self) -> str:
+        """What the dashboard printed, behind its root: with a key where it has no auth."""
+        assert self.web
+        return self.web.text().rpartition("Dashboard of ")[2].split()[1].removeprefix(self.root)
+
     def close(self) -> None:
         if self.web:
             self.web.end()

@@ -113,6 +113,9 @@ def test_who_only_looks_has_no_buttons(live: Live, reading: Live, visits: Callab
     running = live.add("media.transcode", stage)
     live.wait_state(running, "running")
     visit = visits(reading, user=False)
+    page = visit.go(reading.link)
+    assert page.url == f"{reading.root}/", "the key does not stay in the address"
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
     paths = [f"/jobs/{failed}", f"/jobs/{running}", "/jobs?filter=state:failed", "/dead", "/queues/emails"]
     for path in [*paths, "/tasks/mail.send", "/limits", "/schedules", "/workflows", "/"]:
         page = visit.go(path)

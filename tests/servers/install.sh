@@ -1,8 +1,8 @@
 #!/bin/sh
 # Gets the programs that the tests run and that do not come as Python wheels, from the packages of Debian and Ubuntu:
-# redis-server, chromium (which drives the dashboard) and promtool (which judges the alert rules). Does nothing for one
-# that is there already. Where one cannot be had, says so and succeeds: the tests that need it then skip with the reason
-# (and fail where CI is set).
+# redis-server, chromium (which drives the dashboard), nginx (which stands before it) and promtool (which judges the alert
+# rules). Does nothing for one that is there already. Where one cannot be had, says so and succeeds: the tests that need
+# it then skip with the reason (and fail where CI is set).
 set -u
 
 say() { echo "==> $*"; }
@@ -11,10 +11,18 @@ say() { echo "==> $*"; }
 wanted() {
   echo "redis-server redis-server the-Redis-store"
   echo "chromium chromium the-dashboard"
+  echo "nginx nginx the-dashboard-behind-a-proxy"
   echo "promtool prometheus alert-rules"
 }
 
-has() { command -v "$1" >/dev/null 2>&1 || { [ "$1" = chromium ] && command -v chromium-browser >/dev/null 2>&1; }; }
+has() {
+  command -v "$1" >/dev/null 2>&1 && return
+  case $1 in
+    chromium) command -v chromium-browser >/dev/null 2>&1 ;;
+    nginx) [ -x /usr/sbin/nginx ] ;; # not on everybody's path
+    *) return 1 ;;
+  esac
+}
 missing() { wanted | while read -r program package use; do has "$program" || printf '%s ' "$package"; done; }
 
 cannot() {
@@ -54,7 +62,7 @@ for package in $packages; do
   if [ -z "$updated" ]; then updated=yes; $as_root apt-get update -q >/dev/null 2>&1; install "$package"; fi
 done
 # Nor shall services start with the machine.
-for service in redis-server prometheus; do
+for service in redis-server nginx prometheus; do
   case " $packages" in
     *" $service "*) if command -v systemctl >/dev/null 2>&1; then $as_root systemctl disable "$service" >/dev/null 2>&1; fi ;;
   esac

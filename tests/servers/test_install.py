@@ -1,4 +1,4 @@
-"""The step that gets redis-server, chromium and promtool, on machines made of a few fake commands."""
+"""The step that gets redis-server, chromium, nginx and promtool, on machines made of a few fake commands."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Machine:
         self.bin.mkdir()
         for name in PLAIN:
             (self.bin / name).symlink_to(str(shutil.which(name)))
-        # The one absolute path of the script is moved into the test's folder.
+        # The absolute paths of the script are moved into the test's folder.
         self.script = folder / "install.sh"
-        self.script.write_text(SCRIPT.read_text().replace("/usr/sbin/policy-rc.d", str(self.policy)))
+        self.script.write_text(SCRIPT.read_text().replace("/usr/sbin", str(folder)))
 
     def fake(self, name: str, body: str) -> None:
         path = self.bin / name
@@ -58,7 +58,7 @@ def machine(tmp_path: Path) -> Machine:
     return machine
 
 
-PROGRAMS = {"redis-server": "redis-server", "chromium": "chromium", "prometheus": "promtool"}
+PROGRAMS = {"redis-server": "redis-server", "chromium": "chromium", "nginx": "nginx", "prometheus": "promtool"}
 
 
 def appears(machine: Machine, *packages: str) -> str:
@@ -81,9 +81,9 @@ def test_what_is_there_is_left_alone(machine: Machine) -> None:
 def test_root_installs_it_without_starting_a_service(machine: Machine) -> None:
     machine.fake("apt-get", appears(machine))
     machine.fake("systemctl", "")
-    assert "Installed redis-server chromium prometheus; no service was started" in machine.run()
+    assert "Installed redis-server chromium nginx prometheus; no service was started" in machine.run()
     assert [call.split()[-1] for call in machine.called("apt-get")] == list(PROGRAMS)
-    assert machine.called("systemctl") == ["disable redis-server", "disable prometheus"]
+    assert machine.called("systemctl") == ["disable redis-server", "disable nginx", "disable prometheus"]
     assert not machine.policy.exists(), "the prohibition is lifted again"
 
 
@@ -101,7 +101,7 @@ def test_old_package_lists_are_renewed_once(machine: Machine) -> None:
     machine.fake("touch_", f"echo > {machine.bin}/fresh")
     assert "Installed" in machine.run()
     calls = [call.split()[0] for call in machine.called("apt-get")]
-    assert calls == ["install", "update", "install", "install", "install"]
+    assert calls == ["install", "update", "install", "install", "install", "install"]
 
 
 def test_without_success_it_says_what_to_do_and_goes_on(machine: Machine) -> None:
@@ -113,7 +113,7 @@ def test_without_success_it_says_what_to_do_and_goes_on(machine: Machine) -> Non
 
 
 def test_one_that_cannot_be_had_does_not_keep_the_others_away(machine: Machine) -> None:
-    machine.fake("apt-get", appears(machine, "redis-server", "prometheus"))
+    machine.fake("apt-get", appears(machine, "redis-server", "nginx", "prometheus"))
     said = machine.run()
     assert "chromium is missing" in said
     assert "promtool" not in said

@@ -157,6 +157,8 @@ async def visiting(site: Any, client: tuple[str, int] = LOCAL, **options: Any) -
     """A client of an application in this process."""
     transport = httpx2.ASGITransport(app=site, client=client, raise_app_exceptions=False)
     async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1", **options) as visitor:
+        if key := client == LOCAL and getattr(getattr(site, "state", None), "key", ""):
+            await visitor.get("/", params={"key": key})
         yield visitor
 
 

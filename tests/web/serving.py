@@ -18,13 +18,14 @@ PATIENCE = 20.0
 
 
 @contextlib.asynccontextmanager
-async def serving(site: Any, **options: Any) -> AsyncIterator[httpx2.AsyncClient]:
+async def serving(site: Any, host: str = "127.0.0.1", **options: Any) -> AsyncIterator[httpx2.AsyncClient]:
     """Serve an application on a free port of this machine, on this loop; a client for it."""
-    listener = socket.create_server(("127.0.0.1", 0))
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.create_server((host, 0), family=family)
     config = uvicorn.Config(site, ws="none", log_config=None, timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
     task = asyncio.create_task(server._serve([listener]))
-    base = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    base = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
     try:
         async with httpx2.AsyncClient(base_url=base, timeout=PATIENCE, **options) as visitor:
             await eventually(lambda: server.started)

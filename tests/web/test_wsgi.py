@@ -17,6 +17,7 @@ from tests.web.kit import basic, bearer, make_app, populate
 from tests.worker.helpers import ROOT, soon
 from windlass.web.guard import BODY_MAX
 
+KEY = "a-key-of-the-tests"
 PREFORK = ("--workers", "2", "--threads", "2", "--preload")
 
 
@@ -36,7 +37,8 @@ def visitor(request: pytest.FixtureRequest, url: str) -> Iterator[httpx2.Client]
         command = [sys.executable, "-m", "gunicorn", *PREFORK, "--bind", f"fd://{listener.fileno()}"]
         server = subprocess.Popen(
             [*command, f"tests.web.wsgi_site:{request.param}"], cwd=ROOT, pass_fds=[listener.fileno()],
-            env={**os.environ, "WINDLASS_TEST_URL": url}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            env={**os.environ, "WINDLASS_TEST_URL": url, "WINDLASS_WEB_KEY": KEY},
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         try:
             with httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=20) as visitor:
@@ -85,7 +87,12 @@ def test_reading_and_writing(visitor: httpx2.Client) -> None:
 @pytest.mark.parametrize("visitor", ["alone"], indirect=True)
 def test_without_auth_this_machine_only_looks(visitor: httpx2.Client) -> None:
     """The client's address arrives through WSGI as well."""
-    assert visitor.get("/api/me").json()["user"] == "anonymous"
-    assert visitor.get("/api/me", headers={"host": "evil.example"}).status_code == 403
-    assert visitor.get("/api/me", headers={"x-forwarded-for": "127.0.0.1"}).status_code == 403
-    assert visitor.post("/api/queues/mail/pause").status_code == 403
+    assert visitor.get("/api/me").status_code == 403
+    headers = {"authorization": f"Bearer {KEY}"}
+    assert visitor.get("/api/me", headers=headers).json()["user"] == "anonymous"
+    for more in ({"host": "evil.example"}, {"host": "localhost:1"}, {"x-forwarded-proto": "https"}, {"via": "1.1 x"}):
+        assert visitor.get("/api/me", headers={**headers, **more}).status_code == 403, more
+    assert visitor.post("/api/queues/mail/pause", headers=headers).status_code == 403
+    assert visitor.get("/", params={"key": KEY}).headers["location"] == "/"
+    for _ in range(6):  # by either process
+        assert visitor.get("/jobs").status_code == 200

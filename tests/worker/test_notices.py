@@ -217,7 +217,7 @@ async def test_a_schedule_that_no_worker_declares_any_more_is_told(
 async def test_a_webhook_that_never_answers_well_is_a_dead_letter_of_which_nothing_is_told(own: Windlass) -> None:
     letters: list[str] = []
     async with Hook(refuses=1_000_000) as hook:
-        own.notify(Webhook(hook.url), on=["dead"], every=0)
+        own.notify(Webhook(hook.url, allow_private=True), on=["dead"], every=0)
 
         @own.on_dead()
         async def told(letter: DeadLetter) -> None:

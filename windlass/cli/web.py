@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import socket
+import threading
+import webbrowser
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,7 @@ import click
 from windlass.cli.errors import CliError
 from windlass.cli.target import Target, takes_app
 from windlass.core.access import Access, make_access
+from windlass.core.addresses import is_loopback
 from windlass.core.packages import pip_install
 from windlass.errors import ConfigError
 
@@ -43,14 +46,16 @@ GRACE_SECONDS = 2
               help="How often open pages look for news.")  # fmt: skip
 @click.option("--root-path", default="", metavar="PATH", help="The path a proxy in front takes off, such as /jobs.")
 @click.option("--open-probes", is_flag=True, help="/health and /ready answer anybody, without details.")
-def web(target: Target, host: str, port: int, root_path: str, **given: Any) -> None:
+@click.option("--open", "opens", is_flag=True, help="Open it in the browser.")
+def web(target: Target, host: str, port: int, root_path: str, opens: bool, **given: Any) -> None:
     """Serve the dashboard.
 
-    Without --user and --token it answers this machine only, and changes nothing.
+    Without --user and --token it changes nothing, and answers this machine only, by the link that is printed: a key is
+    in it, new at each start unless $WINDLASS_WEB_KEY says one.
     """
     auth = auth_of(given.pop("users"), given.pop("tokens"), given.pop("rights"), given.pop("queues"))
     check_host(host, auth)
-    serve(target.load(tasks=True), auth, host, port, root_path.rstrip("/"), given)
+    serve(target.load(tasks=True), auth, host, port, root_path.rstrip("/"), opens, given)
 
 
 def auth_of(users: Iterable[str], tokens: Iterable[str], rights: str, queues: str) -> list[Authorize]:
@@ -85,8 +90,6 @@ def need_web() -> Any:
 
 
 def check_host(host: str, auth: list[Authorize]) -> None:
-    from windlass.web.auth import is_loopback
-
     if not auth and not is_loopback(host):
         raise CliError(
             f"--host {host} would show this app's jobs to everybody who can reach this machine; add "
@@ -94,7 +97,9 @@ def check_host(host: str, auth: list[Authorize]) -> None:
         )
 
 
-def serve(app: Windlass, auth: list[Authorize], host: str, port: int, root_path: str, settings: dict[str, Any]) -> None:
+def serve(
+    app: Windlass, auth: list[Authorize], host: str, port: int, root_path: str, opens: bool, settings: dict[str, Any]
+) -> None:
     """Until told to stop."""
     import uvicorn
 
@@ -109,14 +114,21 @@ def serve(app: Windlass, auth: list[Authorize], host: str, port: int, root_path:
         raise CliError(str(error)) from error
     logging.basicConfig(format="%(asctime)s %(levelname)-7s %(message)s", level=logging.INFO)
     if not auth:
-        click.echo("No --user and no --token: this machine only, and read-only.", err=True)
+        click.echo(
+            "No --user and no --token: read-only, and for this machine only, by the link with its key.", err=True
+        )
     config = uvicorn.Config(
         dashboard, root_path=root_path, log_level="warning", server_header=False, access_log=False,
+        proxy_headers=bool(auth),  # without auth nobody says for others who they are
         timeout_graceful_shutdown=GRACE_SECONDS,
     )  # fmt: skip
     with listen(host, port) as door:
         shown = host if ":" not in host else f"[{host}]"
-        click.echo(f"Dashboard of {app.name}: http://{shown}:{door.getsockname()[1]}{root_path}/", err=True)
+        key = f"?key={dashboard.state.key}" if dashboard.state.key else ""
+        link = f"http://{shown}:{door.getsockname()[1]}{root_path}/{key}"
+        click.echo(f"Dashboard of {app.name}: {link}", err=True)
+        if opens:  # it waits until the server answers; some browsers are slow to say that they have begun
+            threading.Thread(target=webbrowser.open, args=[link], daemon=True).start()
         uvicorn.Server(config).run(sockets=[door])
 
 

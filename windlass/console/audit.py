@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any
+from zlib import crc32
 
 import msgspec
 
@@ -22,6 +23,12 @@ from windlass.store.base import MAX_BATCH, Item, Store
 SHELF = "audit"
 KEPT = 90 * 24 * 3_600_000
 """How long a record is kept, in ms."""
+
+LOGINS_KEPT = 30 * 24 * 3_600_000
+LOGIN_WINDOW, LOGIN_PLACES = 600_000_000, 16
+"""Failed logins are kept for so many ms, and at most so many in a window of so many µs: whoever guesses does not fill
+the log.
+"""
 
 MOST_TEXT, MOST_NAMES = 2_000, 50
 KEY_MOST = 40
@@ -92,6 +99,18 @@ async def act(
 async def _end(deed: Deed, outcome: str) -> None:
     deed.record.outcome = bounded(outcome)
     await deed.write()
+
+
+async def write_failed_login(store: Store, user: str, address: str, via: str, failures: int) -> None:
+    """Who failed to sign in, from where. ``user``: empty for a name nobody has, which may well be a password."""
+    now = time.time_ns() // 1_000
+    record = Record(
+        at=now // 1_000, user=bounded(user), via=via, action="sign_in", target=bounded(address),
+        details={"failures": failures}, outcome="refused: wrong name, password or token",
+    )  # fmt: skip
+    place = crc32(f"{address} {user}".encode("utf-8", "replace")) % LOGIN_PLACES
+    key = f"{now - now % LOGIN_WINDOW:016d}-login-{place:02d}"
+    await store.shelve([Item(shelf=SHELF, key=key, body=msgspec.json.encode(record), ttl=LOGINS_KEPT)])
 
 
 def bounded(value: Any) -> Any:

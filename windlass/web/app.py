@@ -36,7 +36,8 @@ def windlass_dashboard(
 ) -> Starlette:  # fmt: skip
     """The dashboard and its JSON API: ``app.mount("/jobs", windlass_dashboard(app, auth=Basic({...})))``.
 
-    Without ``auth`` it answers this machine only and changes nothing. ``redact``: names whose values nobody sees, such
+    Without ``auth`` it changes nothing and answers this machine only, whoever has the link that its log says: a key is
+    in it, ``$WINDLASS_WEB_KEY`` or a new one at each start. ``redact``: names whose values nobody sees, such
     as ``["*password*"]``. The rest is ``windlass.web.site.Settings``.
     """
     settings = Settings(
@@ -44,15 +45,17 @@ def windlass_dashboard(
         open_probes=open_probes,
     )  # fmt: skip
     site = Site(app, settings, pages.FILTERS)
+    entrance = Entrance(app, auth, redact)
     handlers: dict[Any, Any] = {HTTPException: answer_error, WindlassError: answer_error}
     dashboard = Starlette(
         routes=all_routes(),
-        middleware=[Middleware(Door, Admission(site, Entrance(auth, redact)))],
+        middleware=[Middleware(Door, Admission(site, entrance))],
         exception_handlers=handlers,
         lifespan=closing,
     )
     dashboard.router.redirect_slashes = False  # it would make an absolute address from a header
     dashboard.state.site = site
+    dashboard.state.key = entrance.local.key if entrance.local else ""
     return dashboard
 
 

@@ -1,27 +1,29 @@
-"""Who is asking, and what they may do. Ways in: nobody (this machine only, to look), names and passwords, tokens, or
-the user's own function.
+"""Who is asking, and what they may do. Ways in: names and passwords, tokens, the user's own function; or none of them
+and the link with its key (``local.py``).
 
-Passwords and tokens are kept and compared as hashes, in constant time. Every failure costs the asker a moment and the
-server nothing but a timer.
+Passwords and tokens are kept and compared as hashes, in constant time. Every failure costs the asker a moment, and many
+of them make the next wait (``throttle.py``).
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import hashlib
 import hmac
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from ipaddress import ip_address
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from windlass.core.access import READ_ONLY, Access, make_access
+from windlass.app import Windlass
+from windlass.core.access import Access, make_access
+from windlass.core.throttle import Strikes
 from windlass.errors import ConfigError
+from windlass.web.credentials import Denied, Instead, basic_of, bearer_of
+from windlass.web.local import Local
+from windlass.web.throttle import Throttle
 
 Verdict = Access | Response | None
 Authorize = Callable[[Request], Verdict | Awaitable[Verdict]]
@@ -31,25 +33,6 @@ Rights = Iterable[str] | Access
 
 FAILURE_SECONDS = 0.3
 """How long somebody with a wrong password or token waits for the answer."""
-
-FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
-"""Signs of a proxy: what comes from this machine then comes from anywhere."""
-
-
-class Denied(Exception):
-    """Not let in. ``challenge``: what WWW-Authenticate says; empty where signing in does not help."""
-
-    def __init__(self, text: str, challenge: str = "") -> None:
-        super().__init__(text)
-        self.challenge = challenge
-
-
-class Instead(Exception):
-    """Not let in, and the user's function has an answer of its own."""
-
-    def __init__(self, response: Response) -> None:
-        super().__init__("answered by authorize()")
-        self.response = response
 
 
 class Basic:
@@ -69,11 +52,19 @@ class Basic:
             self._users[user] = (_digest(password), access_of(user, rights))
 
     def __call__(self, request: Request) -> Access | None:
-        user, colon, password = _basic(_credentials(request, "basic"))
+        user, colon, password = basic_of(request)
         # The hash of nothing stands for an unknown user: who does not exist takes as long to refuse as who does.
         wanted, access = self._users.get(user, (_digest(""), None))
         right = hmac.compare_digest(wanted, _digest(password))
         return access if right and colon else None
+
+    @property
+    def secret(self) -> str:
+        """Known to whoever knows the passwords, and to nobody else."""
+        return "".join(sorted(password.hex() for password, _ in self._users.values()))
+
+    def knows(self, user: str) -> bool:
+        return user in self._users
 
 
 class Token:
@@ -93,8 +84,16 @@ class Token:
             self._tokens[_digest(token)] = access_of(user, rights)
 
     def __call__(self, request: Request) -> Access | None:
-        token = _credentials(request, "bearer")
+        token = bearer_of(request)
         return self._tokens.get(_digest(token)) if token else None  # looked up by its hash: nothing is compared
+
+    @property
+    def secret(self) -> str:
+        return "".join(sorted(token.hex() for token in self._tokens))
+
+    def knows(self, user: str) -> bool:
+        """Whose a wrong token would be, nobody can say."""
+        return False
 
 
 SHORTEST_TOKEN = 16
@@ -119,30 +118,13 @@ def _digest(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
-def _credentials(request: Request, scheme: str) -> str:
-    kind, _, rest = request.headers.get("authorization", "").partition(" ")
-    return rest.strip() if kind.lower() == scheme else ""
-
-
-def _basic(text: str) -> tuple[str, str, str]:
-    try:
-        return base64.b64decode(text, validate=True).decode().partition(":")
-    except (binascii.Error, UnicodeDecodeError):
-        return "", "", ""
-
-
-def has_bearer(request: Request) -> bool:
-    """Browsers never send one by themselves: who does is a script, and no other site can make it do so."""
-    return bool(_credentials(request, "bearer"))
-
-
 # -- letting in
 
 
 class Entrance:
     """The ways in of one dashboard. ``redact``: hidden from everybody, whatever their own access says."""
 
-    def __init__(self, auth: Authorize | Sequence[Authorize] | None, redact: Sequence[str] = ()) -> None:
+    def __init__(self, app: Windlass, auth: Authorize | Sequence[Authorize] | None, redact: Sequence[str] = ()) -> None:
         self.ways: tuple[Authorize, ...] = (
             () if auth is None else tuple(auth) if isinstance(auth, Sequence) else (auth,)
         )
@@ -151,6 +133,9 @@ class Entrance:
                 raise ConfigError(f"auth: {way!r} is not usable; give Basic(…), Token(…) or a function of the request")
         if auth is not None and not self.ways:
             raise ConfigError("auth: an empty list lets nobody in; leave auth out for this machine only, read-only")
+        self.local = None if self.ways else Local()
+        self._ours = [way for way in self.ways if isinstance(way, Basic | Token)]
+        self._throttle = Throttle(app, _digest("".join(sorted(way.secret for way in self._ours))))
         self._redact = tuple(redact)
 
     @property
@@ -160,10 +145,32 @@ class Entrance:
 
     async def access(self, request: Request) -> Access:
         """What the asker may do, or ``Denied``."""
-        access = await self._ask(request) if self.ways else local_only(request)
+        access = self.local(request) if self.local else await self._ask(request)
         return msgspec.structs.replace(access, redact=(*access.redact, *self._redact)) if self._redact else access
 
     async def _ask(self, request: Request) -> Access:
+        guess, before = self._throttle.guess_of(request) if self._ours else None, dict[str, Strikes]()
+        if guess is not None:
+            await self._throttle.check(guess)
+            if not any(way(request) for way in self._ours):
+                before = self._throttle.strike(guess)
+        access: Access | None = None
+        try:
+            access = await self._by_any_way(request)
+        finally:  # a function of the user may also answer by itself
+            if access is not None:
+                self._throttle.forgive(before)
+            elif guess is not None:
+                known = any(way.knows(guess.who) for way in self._ours)
+                await self._throttle.record(guess, before, known, "api" if bearer_of(request) else "web")
+        if access is not None:
+            return access
+        if request.headers.get("authorization"):
+            await asyncio.sleep(FAILURE_SECONDS)
+            raise Denied("the name, password or token is wrong", self.challenge)
+        raise Denied("sign in to see this", self.challenge)
+
+    async def _by_any_way(self, request: Request) -> Access | None:
         for way in self.ways:
             verdict = way(request)
             if inspect.isawaitable(verdict):
@@ -174,38 +181,4 @@ class Entrance:
                 return verdict
             if verdict is not None:
                 raise TypeError(f"authorize() must return an Access, a Response or None, not {type(verdict).__name__}")
-        if request.headers.get("authorization"):
-            await asyncio.sleep(FAILURE_SECONDS)
-            raise Denied("the name, password or token is wrong", self.challenge)
-        raise Denied("sign in to see this", self.challenge)
-
-
-def local_only(request: Request) -> Access:
-    """Without any auth: whoever is on this machine may look. A proxy here would let in the world, and so would a web
-    page whose own name was made to mean this machine (DNS rebinding).
-    """
-    if any(name in request.headers for name in FORWARDED):
-        raise Denied("this dashboard has no auth and was reached through a proxy; give auth= to let others in")
-    if request.client is None or not is_loopback(request.client.host):
-        raise Denied("this dashboard has no auth and answers this machine only; give auth= to let others in")
-    if not is_loopback(host_of(request.headers.get("host", ""))):
-        raise Denied("this dashboard has no auth and answers to localhost only, not to other names")
-    return READ_ONLY
-
-
-def is_loopback(host: str) -> bool:
-    if host.lower().rstrip(".") == "localhost":
-        return True
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return False
-    mapped = getattr(address, "ipv4_mapped", None)
-    return (mapped or address).is_loopback
-
-
-def host_of(header: str) -> str:
-    """A Host header without its port and brackets."""
-    if header.startswith("["):
-        return header[1:].partition("]")[0]
-    return header.partition(":")[0]
+        return None

@@ -11,7 +11,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from windlass.console.console import Console
 from windlass.core.access import Access
-from windlass.web.auth import Entrance, has_bearer
+from windlass.web.auth import Entrance
+from windlass.web.credentials import bearer_of
 from windlass.web.guard import SAFE, check_unsafe, seal_of
 from windlass.web.headers import with_headers
 from windlass.web.problems import answer_error, is_gone
@@ -73,4 +74,4 @@ class Admission:
         state.access, state.seal, state.token = access, seal, seal.token
         if request.method not in SAFE:
             check_unsafe(request, seal)
-        state.console = Console(self._site.app, access, "api" if has_bearer(request) else "web")
+        state.console = Console(self._site.app, access, "api" if bearer_of(request) else "web")

@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from windlass.errors import Forbidden
-from windlass.web.auth import has_bearer
+from windlass.web.credentials import bearer_of
 
 SAFE = frozenset({"GET", "HEAD"})
 COOKIE = "windlass-token"
@@ -58,7 +58,7 @@ def put_cookie(request: Request, response: Response, seal: Seal) -> None:
 def check_unsafe(request: Request, seal: Seal) -> None:
     """Let a request that may change something pass, or raise ``Forbidden``."""
     check_origin(request)
-    if has_bearer(request):
+    if bearer_of(request):
         return
     shown = request.headers.get(HEADER, "")
     if seal.fresh or not hmac.compare_digest(shown.encode(), seal.token.encode()):

@@ -20,6 +20,7 @@ REF = "#/components/schemas/{name}"
 ERRORS = {
     "401": "nobody is signed in",
     "403": "the right is missing, or the request came from another site",
+    "429": "too many wrong passwords or tokens came from this address; Retry-After says when to try again",
     "404": "there is no such thing, or not for these eyes",
     "409": "it cannot be done in the state things are in",
     "422": "the request makes no sense; ``detail`` says why",

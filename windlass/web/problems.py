@@ -26,7 +26,7 @@ from windlass.errors import (
     UnknownSchedule,
     WindlassError,
 )
-from windlass.web.auth import Denied, Instead
+from windlass.web.credentials import Denied, Instead, TooMany
 from windlass.web.site import is_data, render
 
 log = logging.getLogger("windlass.web")
@@ -96,6 +96,9 @@ def describe(error: Exception) -> tuple[Problem, dict[str, str]]:
         status, detail = (401 if error.challenge else 403), str(error)
         if error.challenge:
             headers["www-authenticate"] = error.challenge
+    elif isinstance(error, TooMany):
+        status, detail = 429, str(error)
+        headers["retry-after"] = str(error.seconds)
     elif isinstance(error, HTTPException):
         status, detail = error.status_code, error.detail
         headers |= {name.lower(): value for name, value in (error.headers or {}).items()}

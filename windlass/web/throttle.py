@@ -1,0 +1,163 @@
+"""Guessing of passwords and tokens, slowed down: failures are counted by address and by name, in the store.
+
+So all processes count together and a restart forgets nothing. Addresses and names are hashed into a fixed number of
+places with a key made of the passwords: nobody can fill the store, nor choose whose place to share. Who shows no
+failure of its own is never held up by a name's count, or somebody could keep a user out by guessing at the name.
+While the store is away each process counts for itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from ipaddress import IPv6Address, ip_address, ip_network
+
+import msgspec
+from starlette.requests import Request
+
+from windlass.app import Windlass
+from windlass.console.audit import write_failed_login
+from windlass.core.addresses import meant
+from windlass.core.throttle import Rule, Strikes
+from windlass.errors import StoreError
+from windlass.store.base import Store
+from windlass.web.credentials import TooMany, basic_of, bearer_of
+
+BY_ADDRESS = Rule(free=5, step=1_000, most=900_000, forget=3_600_000)
+BY_NAME = Rule(free=50, step=1_000, most=30_000, forget=900_000)
+"""Looser, as it may keep others out: however many addresses guess at one name, two tries a minute are looked at,
+besides the first of each address.
+"""
+ADDRESSES, NAMES = 4_096, 1_024
+"""Places they are counted in."""
+FRESH = 1_000
+"""So many ms a count that was read is used again: a page is several requests, each with the password."""
+SWAPS = 5
+
+_strikes = msgspec.json.Decoder(Strikes)
+
+
+class Guess(msgspec.Struct, frozen=True):
+    """A try with a password or token. ``address`` and ``name`` are places; no name for a token."""
+
+    who: str
+    origin: str
+    mark: str
+    address: str
+    name: str = ""
+
+    @property
+    def rules(self) -> dict[str, Rule]:
+        return {self.address: BY_ADDRESS, **({self.name: BY_NAME} if self.name else {})}
+
+
+class Throttle:
+    """The counts of one dashboard. ``secret``: the key of the hash, the same in all of its processes."""
+
+    def __init__(self, app: Windlass, secret: bytes) -> None:
+        self._app, self._secret = app, secret
+        self._counts: dict[str, Strikes] = {}  # of places, hence bounded
+        self._read_at: dict[str, int] = {}
+
+    def guess_of(self, request: Request) -> Guess | None:
+        """What the request tries, if it shows a password or a token."""
+        origin = request.client.host if request.client else ""
+        shown = self._hash("tried", request.headers.get("authorization", ""))
+        mark = shown.hex()[:12]
+        if bearer_of(request):
+            return Guess("", origin, mark, self._place("token", network_of(origin), ADDRESSES))
+        name, colon, _ = basic_of(request)
+        if not colon:
+            return None
+        address = self._place("address", network_of(origin), ADDRESSES)
+        return Guess(name, origin, mark, address, self._place("name", name, NAMES))
+
+    def _place(self, kind: str, text: str, places: int) -> str:
+        number = int.from_bytes(self._hash(kind, text)[:8], "big") % places
+        return f"windlass.web:{kind}:{number}"
+
+    def _hash(self, kind: str, text: str) -> bytes:
+        return hmac.digest(self._secret, f"{kind} {text}".encode("utf-8", "surrogatepass"), hashlib.sha256)
+
+    async def check(self, guess: Guess) -> None:
+        """``TooMany`` where it is not looked at. Nothing is awaited between this answer and the look."""
+        await self._refresh(guess)
+        now = now_ms()
+        counts = {place: self._counts.get(place, Strikes()) for place in guess.rules}
+        waits = [rule.wait(counts[place], now) for place, rule in guess.rules.items()]
+        wait = waits[0]
+        if len(waits) > 1 and not wait and BY_ADDRESS.is_known(counts[guess.address], now):
+            wait = waits[1]
+        if wait:
+            raise TooMany(-(-wait // 1_000))
+
+    def strike(self, guess: Guess) -> dict[str, Strikes]:
+        """Count a failure here, at once; the counts before it."""
+        before = {place: self._counts.get(place, Strikes()) for place in guess.rules}
+        self._counts |= {place: rule.strike(before[place], now_ms(), guess.mark) for place, rule in guess.rules.items()}
+        return before
+
+    def forgive(self, before: Mapping[str, Strikes]) -> None:
+        """It was none: another way let the same request in."""
+        self._counts |= before
+
+    async def record(self, guess: Guess, before: Mapping[str, Strikes], known: bool, via: str) -> None:
+        """Count it for all, and write it down. ``known``: there is a user of that name."""
+        if all(self._counts[place] == strikes for place, strikes in before.items()):
+            return  # the same as the last time
+        with suppress(StoreError):
+            store = (await self._app.client()).store
+            for place, rule in guess.rules.items():
+                await self._add(store, place, rule, guess.mark)
+            await write_failed_login(
+                store, guess.who if known else "", guess.origin, via, self._counts[guess.address].count
+            )
+
+    async def _add(self, store: Store, place: str, rule: Rule, mark: str) -> None:
+        for _ in range(SWAPS):
+            (cell,) = await store.cells([place])
+            added = rule.strike(read(cell.value), now_ms(), mark)
+            swapped = await store.swap(place, cell.version, msgspec.json.encode(added), rule.forget)
+            if swapped.done:
+                self._counts[place] = merged(rule, added, self._counts[place])
+                return
+
+    async def _refresh(self, guess: Guess) -> None:
+        now = time.monotonic_ns() // 1_000_000
+        stale = [place for place in guess.rules if now - self._read_at.get(place, -FRESH) >= FRESH]
+        if not stale:
+            return
+        self._read_at |= dict.fromkeys(stale, now)
+        with suppress(StoreError):
+            for cell in await (await self._app.client()).store.cells(stale):
+                here = self._counts.get(cell.name, Strikes())
+                self._counts[cell.name] = merged(guess.rules[cell.name], read(cell.value), here)
+
+
+def merged(rule: Rule, *counts: Strikes) -> Strikes:
+    """Of counts of one place the one that saw most of late."""
+    known = [each for each in counts if rule.is_known(each, now_ms())]
+    return max(known, key=lambda each: (each.count, each.at), default=Strikes())
+
+
+def read(value: bytes) -> Strikes:
+    try:
+        return _strikes.decode(value)
+    except msgspec.MsgspecError:
+        return Strikes()
+
+
+def network_of(host: str) -> str:
+    """An address as it is counted: IPv6 by the network that one customer gets."""
+    try:
+        address = meant(ip_address(host.partition("%")[0]))
+    except ValueError:
+        return host
+    return str(ip_network((address, 56), strict=False)) if isinstance(address, IPv6Address) else str(address)
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
