@@ -140,10 +140,11 @@ async def order_worker(desk: Desk, order: str, id: str, reason: str) -> WorkerRo
         if not all(map(desk.access.sees, info.presence.queues)):
             raise Forbidden(f"worker {found} also serves queues that {desk.access.user} may not see", right="workers")
         await deed.begin(info.presence.queues)
-        await orders.give(store, order, [found], show.one_line(reason, 500))
+        said = show.one_line(reason, 500)
+        await orders.give(store, order, [found], said)
         deed.record.count = 1
     # As it was: by now it may have obeyed, and left.
-    return msgspec.structs.replace(worker_row(desk, info, []), ordered=order)
+    return worker_row(desk, info, [], orders.Given(orders.Order(order), 0, said))
 
 
 # -- schedules

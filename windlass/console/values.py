@@ -173,7 +173,8 @@ class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
     """A worker. ``lag``: how late its event loop was of late, in ms. ``memory`` in bytes.
 
     ``mode``: ``running``, ``quiet`` (it claims nothing more) or ``stopping``. ``ordered``: the last order it was given,
-    which it may not have heard of yet.
+    which it may not have heard of yet, and ``order_reason`` why. ``running``: its claims; ``busy`` of them have a slot,
+    ``ahead`` of them start when one is free. ``actions``: what this user may tell it.
     """
 
     id: str
@@ -193,6 +194,10 @@ class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
     version: str = ""
     mode: str = "running"
     ordered: str = ""
+    order_reason: str = ""
+    busy: int = 0
+    ahead: int = 0
+    actions: tuple[str, ...] = ()
     jobs: list[JobRow] = []
 
 

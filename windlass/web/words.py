@@ -15,7 +15,7 @@ from urllib.parse import quote
 import msgspec
 from markupsafe import Markup
 
-from windlass.console.values import Chart, JobRow, Point, Warn, WorkflowDetail
+from windlass.console.values import Chart, JobRow, Point, Warn, WorkerRow, WorkflowDetail
 from windlass.core.chart import MINUTE
 from windlass.core.duration import show_ms
 from windlass.core.filters import quoted
@@ -30,12 +30,20 @@ SHAPES = {
     "waiting": "waiting", "scheduled": "scheduled", "ready": "ready", "running": "running", "retrying": "running",
     "succeeded": "succeeded", "done": "succeeded", "alive": "succeeded", "failed": "failed", "lost": "failed",
     "stuck": "failed", "no_worker": "failed", "refused": "failed", "crashed": "failed", "cancelled": "cancelled",
-    "skipped": "skipped", "paused": "paused", "draining": "paused", "retried": "retried", "snoozed": "retried",
+    "skipped": "skipped", "paused": "paused", "draining": "paused", "quiet": "paused",
+    "stopping": "paused", "retried": "retried", "snoozed": "retried",
     "flowing": "flowing", "saturated": "flowing",
 }  # fmt: skip
 """The sign beside a state's name, so that colour is never all there is."""
 
 OVER = ("succeeded", "failed", "cancelled", "skipped")
+
+
+TOLD = {
+    "quiet": ("quiet", "told to go quiet"), "resume": ("running", "told to resume"),
+    "stop": ("stopping", "told to stop"),
+}  # fmt: skip
+"""An order to a worker: the mode it is in once it obeys, and how it is told."""
 
 
 def now_ms() -> int:
@@ -130,6 +138,12 @@ def words(name: str) -> str:
 
 def shape(name: str) -> str:
     return SHAPES.get(name, "dot")
+
+
+def asked_of(row: WorkerRow) -> str:
+    """What a worker was told and does not do yet."""
+    mode, said = TOLD.get(row.ordered, (row.mode, ""))
+    return said if row.alive and row.mode != mode else ""
 
 
 def short_text(text: str, most: int = 300) -> str:
@@ -232,7 +246,7 @@ def reason_place(reason: Reason) -> Place | None:
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "number": number, "compact": svg.short, "counted": counted, "dur": dur, "bytes": size, "percent": percent,
     "rate": rate, "iso": iso, "clock": clock, "stamp": stamp, "ago": ago, "to_ms": to_ms, "newest": newest,
-    "words": words, "shape": shape, "short_text": short_text, "first_line": first_line,
+    "words": words, "shape": shape, "asked_of": asked_of, "short_text": short_text, "first_line": first_line,
     "first_word": first_word,
     "part": part, "json": as_json, "quoted": quoted, "series": series, "sums": sums, "busy": busy, "place": place,
     "reason_place": reason_place, "throughput": svg.throughput, "quantiles": svg.quantiles, "spark": svg.spark,
