@@ -140,9 +140,9 @@ class Console:
         """Every circuit breaker."""
         return await queues.breaker_rows(self._desk)
 
-    async def tasks(self) -> list[TaskRow]:
-        """Every task that this app or a live worker declares."""
-        return await tasks.task_rows(self._desk)
+    async def tasks(self, span: str = "") -> list[TaskRow]:
+        """Every task that this app or a live worker declares. ``span``: with numbers over 15m … 7d."""
+        return await tasks.task_rows(self._desk, span)
 
     async def task(self, name: str) -> TaskRow:
         """One task with the fields of its form."""

@@ -349,10 +349,27 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     hint: str = ""
 
 
+class TaskNumbers(msgspec.Struct, frozen=True, kw_only=True):
+    """A task over a span of time. ``over``: jobs that came to their end, ``failed`` of them for good, which is the part
+    ``failing`` (0 to 1). Times in ms; ``wait``: from ready until started. ``spark``: ``over`` slot by slot.
+    """
+
+    over: int = 0
+    failed: int = 0
+    retried: int = 0
+    per_minute: float = 0.0
+    failing: float = 0.0
+    run_p50: float | None = None
+    run_p95: float | None = None
+    wait_p50: float | None = None
+    wait_p95: float | None = None
+    spark: list[int] = []
+
+
 class TaskRow(msgspec.Struct, frozen=True, kw_only=True):
     """A task this app declares, or one that live workers do (``here`` False: its arguments are not known).
 
-    ``more``: it takes arguments by any name besides its fields.
+    ``more``: it takes arguments by any name besides its fields. ``numbers``: None where they were not asked for.
     """
 
     name: str
@@ -364,6 +381,7 @@ class TaskRow(msgspec.Struct, frozen=True, kw_only=True):
     more: bool = False
     workers: int = 0
     paused: bool = False
+    numbers: TaskNumbers | None = None
 
 
 class Changed(msgspec.Struct, frozen=True, kw_only=True):

@@ -23,13 +23,14 @@ from windlass.console.queues import queue_names
 from windlass.console.snapshot import Snapshot, snapshot, store_info
 from windlass.core.access import Access
 from windlass.core.breaker import Mode
+from windlass.core.chart import OTHER
 from windlass.core.limits import NO_LIMITS
 from windlass.core.terms import breaker_gate
 from windlass.errors import StoreError
 from windlass.gates import LimitInfo, limit_info
 from windlass.observe.families import as_text
 from windlass.observe.making import number, numbers
-from windlass.observe.names import DEAD, ENDS, FAILURES, JOBS, OTHER, SETTLED
+from windlass.observe.names import DEAD, ENDS, FAILURES, JOBS, SETTLED
 from windlass.observe.workers import worker_metrics
 from windlass.standing import slots_of
 from windlass.store.base import GateInfo, QueueInfo, Schedule, Total

@@ -75,6 +75,12 @@ class FaultsQuery(msgspec.Struct, kw_only=True):
     task: Maybe = ""
 
 
+class TasksQuery(msgspec.Struct, kw_only=True):
+    """``span``: with numbers over so long a time; empty: without."""
+
+    span: Span | Literal[""] = "1h"
+
+
 class AuditQuery(msgspec.Struct, kw_only=True):
     after: Cursor = ""
     limit: Rows = 100

@@ -15,12 +15,14 @@ from starlette.routing import Route
 from windlass.console.console import Console
 from windlass.console.values import JobList, QueueRow
 from windlass.core.access import Access
+from windlass.core.chart import OTHER
 from windlass.core.filters import NAMES, Filter, parse_filter
 from windlass.errors import ConfigError
 from windlass.web import svg
 from windlass.web.api import TABLE
 from windlass.web.asking import chips, picked, with_term
 from windlass.web.site import render
+from windlass.web.sorting import Sort
 from windlass.web.words import FILTERS, a_minute, now_ms
 
 SPANS = ("15m", "1h", "4h", "24h", "7d")
@@ -180,7 +182,11 @@ async def gates(console: Console) -> list[Any]:
 
 
 async def task_list(request: Request) -> Response:
-    return await page(request, "tasks.html", rows=await console_of(request).tasks())
+    asked = request.query_params
+    span = asked.get("span", "1h") if asked.get("span") in SPANS else "1h"
+    sort = Sort.read(asked.get("sort", ""))
+    rows = await console_of(request).tasks(span)
+    return await page(request, "tasks.html", rows=sort.put(rows), sort=sort, span=span, spans=SPANS, other=OTHER)
 
 
 async def one_task(request: Request) -> Response:

@@ -141,9 +141,9 @@ async def list_breakers(console: Console) -> list[BreakerInfo]:
     return await console.breakers()
 
 
-async def list_tasks(console: Console) -> list[TaskRow]:
-    """Every task that this app or a live worker declares."""
-    return await console.tasks()
+async def list_tasks(console: Console, asked: ask.TasksQuery) -> list[TaskRow]:
+    """Every task that this app or a live worker declares, with how often it runs and fails, and how long it takes."""
+    return await console.tasks(asked.span)
 
 
 async def get_task(console: Console, name: str) -> TaskRow:

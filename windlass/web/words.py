@@ -82,6 +82,18 @@ def percent(value: float) -> str:
     return f"{value:.0f} %"
 
 
+def share(part: float) -> str:
+    """A part of a whole; a small one is never told as none."""
+    if not part:
+        return "0 %"
+    return "<0.1 %" if part < 0.001 else f"{100 * part:.1f} %"
+
+
+def pace(a_minute: float) -> str:
+    """So many in a minute."""
+    return svg.short(a_minute) if a_minute >= 100 or not a_minute else f"{a_minute:.2g}"
+
+
 def rate(value: Rate) -> str:
     return show_rate(value)
 
@@ -245,7 +257,8 @@ def reason_place(reason: Reason) -> Place | None:
 
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "number": number, "compact": svg.short, "counted": counted, "dur": dur, "bytes": size, "percent": percent,
-    "rate": rate, "iso": iso, "clock": clock, "stamp": stamp, "ago": ago, "to_ms": to_ms, "newest": newest,
+    "share": share, "pace": pace, "rate": rate,
+    "iso": iso, "clock": clock, "stamp": stamp, "ago": ago, "to_ms": to_ms, "newest": newest,
     "words": words, "shape": shape, "asked_of": asked_of, "short_text": short_text, "first_line": first_line,
     "first_word": first_word,
     "part": part, "json": as_json, "quoted": quoted, "series": series, "sums": sums, "busy": busy, "place": place,
