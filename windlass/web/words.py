@@ -20,6 +20,8 @@ from windlass.core.chart import MINUTE
 from windlass.core.duration import show_ms
 from windlass.core.filters import quoted
 from windlass.core.limits import Rate, show_rate
+from windlass.core.timing import find_zone
+from windlass.errors import ConfigError
 from windlass.web import svg
 from windlass.why import Reason
 
@@ -35,6 +37,9 @@ SHAPES = {
     "flowing": "flowing", "saturated": "flowing",
 }  # fmt: skip
 """The sign beside a state's name, so that colour is never all there is."""
+
+FAR = 300 * 24 * 3_600_000
+"""So far away (ms), an instant is told with its year."""
 
 OVER = ("succeeded", "failed", "cancelled", "skipped")
 
@@ -115,8 +120,14 @@ def clock(ms: int) -> str:
     return text[11:19] if len(text) == 20 else text
 
 
-def stamp(ms: int) -> str:
-    return iso(ms).replace("T", " ").replace("Z", " UTC")
+def in_zone(ms: int, zone: str) -> str:
+    """The clock on the wall where a schedule is at home: ``Fri 20 Nov, 03:00``. The zone stands above it."""
+    try:
+        at = datetime.fromtimestamp(ms / 1000, UTC if zone in ("", "UTC") else find_zone(zone, "schedule"))
+    except (ConfigError, ValueError, OverflowError, OSError):
+        return iso(ms)
+    year = " %Y" if abs(ms - now_ms()) > FAR else ""
+    return at.strftime(f"%a %-d %b{year}, %H:%M{':%S' if at.second else ''}")
 
 
 def ago(ms: int) -> str:
@@ -258,7 +269,7 @@ def reason_place(reason: Reason) -> Place | None:
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "number": number, "compact": svg.short, "counted": counted, "dur": dur, "bytes": size, "percent": percent,
     "share": share, "pace": pace, "rate": rate,
-    "iso": iso, "clock": clock, "stamp": stamp, "ago": ago, "to_ms": to_ms, "newest": newest,
+    "iso": iso, "clock": clock, "in_zone": in_zone, "ago": ago, "to_ms": to_ms, "newest": newest,
     "words": words, "shape": shape, "asked_of": asked_of, "short_text": short_text, "first_line": first_line,
     "first_word": first_word,
     "part": part, "json": as_json, "quoted": quoted, "series": series, "sums": sums, "busy": busy, "place": place,
