@@ -4,7 +4,7 @@ own, and each checks rights and queues by itself, so that nothing depends on who
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -124,9 +124,9 @@ class Console:
         """A page of workflows, the newest first. ``state``: one or some, with commas."""
         return await workflows.workflow_list(self._desk, state, after, limit)
 
-    async def workflow(self, id: str) -> WorkflowDetail:
-        """One workflow with its picture."""
-        return await workflows.one_workflow(self._desk, id)
+    async def workflow(self, id: str, open: Collection[str] = ()) -> WorkflowDetail:
+        """One workflow with its picture. ``open``: keys of groups that are drawn job by job."""
+        return await workflows.one_workflow(self._desk, id, open)
 
     async def faults(self, queue: str = "", task: str = "") -> FaultList:
         """Dead letters by fault, the most frequent first."""

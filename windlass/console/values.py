@@ -256,7 +256,8 @@ class WorkflowList(msgspec.Struct, frozen=True, kw_only=True):
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
     """A box in the picture of a workflow, with its place. ``folded``: so many jobs alike are drawn as one; ``id`` is
-    empty then. ``error``: in one line.
+    empty then. ``error``: in one line. ``took``: ms, till now while it runs. ``group``: by which many are unfolded.
+    ``culprit``: it is the one that made the workflow fail.
     """
 
     id: str
@@ -264,6 +265,9 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     x: float
     y: float
+    took: int | None = None
+    group: str = ""
+    culprit: bool = False
     folded: int = 0
     states: dict[str, int] = {}
     error: str = ""
@@ -277,8 +281,39 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     on: str = "success"
 
 
+class Bar(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of the waterfall: ready at ``wait``, running from ``start`` to ``end``, 0 for never. ``critical``: the
+    end of the workflow waited for it. ``id``, ``group``, ``folded`` and ``states`` as those of a node.
+    """
+
+    id: str
+    label: str
+    state: str
+    group: str = ""
+    folded: int = 0
+    states: dict[str, int] = {}
+    wait: int = 0
+    start: int = 0
+    end: int = 0
+    critical: bool = False
+    culprit: bool = False
+
+
+class Group(msgspec.Struct, frozen=True, kw_only=True):
+    """Jobs of one task that stand alike in a workflow, drawn as one unless ``open``. ``key``: the first of them."""
+
+    key: str
+    label: str
+    count: int
+    states: dict[str, int]
+    open: bool = False
+
+
 class WorkflowDetail(msgspec.Struct, frozen=True, kw_only=True):
-    """A workflow and its picture; ``cut``: there are more nodes than are drawn."""
+    """A workflow, its picture, and the same over time from ``began`` to ``ended`` (now, while it is under way).
+
+    ``cut``, ``cut_bars``: there are so many more nodes and rows than are drawn.
+    """
 
     row: WorkflowRow
     nodes: list[Node]
@@ -286,6 +321,11 @@ class WorkflowDetail(msgspec.Struct, frozen=True, kw_only=True):
     width: float
     height: float
     cut: int = 0
+    groups: list[Group] = []
+    bars: list[Bar] = []
+    cut_bars: int = 0
+    began: int = 0
+    ended: int = 0
     actions: tuple[str, ...] = ()
 
 

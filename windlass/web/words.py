@@ -15,7 +15,7 @@ from urllib.parse import quote
 import msgspec
 from markupsafe import Markup
 
-from windlass.console.values import Chart, JobRow, Point, Warn, WorkerRow, WorkflowDetail
+from windlass.console.values import Bar, Chart, JobRow, Point, Warn, WorkerRow, WorkflowDetail
 from windlass.core.chart import MINUTE
 from windlass.core.duration import show_ms
 from windlass.core.filters import quoted
@@ -221,8 +221,13 @@ def a_minute(chart: Chart, slots: int = 5) -> str:
     return svg.short(mean) if mean >= 10 or not mean else f"{mean:.1f}"
 
 
-def graph(view: WorkflowDetail, base: str) -> Markup:
-    return svg.graph(view, lambda id: f"{base}/jobs/{part(id)}")
+def graph(view: WorkflowDetail, base: str, unfold: Callable[[str], str]) -> Markup:
+    return svg.graph(view, lambda node: unfold(node.group) if node.folded else f"{base}/jobs/{part(node.id)}")
+
+
+def lasted(bar: Bar, now: int) -> int | None:
+    """How long a row's code ran, till now while it does."""
+    return max((bar.end or now) - bar.start, 0) if bar.start else None
 
 
 # -- where to act
@@ -275,4 +280,5 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "part": part, "json": as_json, "quoted": quoted, "series": series, "sums": sums, "busy": busy, "place": place,
     "reason_place": reason_place, "throughput": svg.throughput, "quantiles": svg.quantiles, "spark": svg.spark,
     "gauge": svg.gauge, "parts": svg.parts, "graph": graph,
+    "bar": svg.bar, "lasted": lasted,
 }  # fmt: skip
