@@ -32,7 +32,7 @@ def everywhere(filled: Filled) -> list[str]:
     """The path of every page there is, with a job and a workflow of each state."""
     found = [*PLACES, "/queues/emails", "/queues/reports", "/tasks/mail.send", "/tasks/orders.charge"]
     found += [f"/jobs/{id}" for id in filled.jobs.values()]
-    found += [f"/workflows/{id}" for id in filled.workflows.values()]
+    found += [f"/workflows/{id}{view}" for id in filled.workflows.values() for view in ("", "?view=time")]
     return [*found, "/?span=7d", "/jobs?filter=args.to:customer1*", "/jobs?filter=state:failed+queue:media"]
 
 
@@ -69,7 +69,7 @@ def test_the_contrast_test_notices(live: Live, visits: Callable[..., Visit]) -> 
 def test_windows_between_a_phone_and_a_desk(live: Live, filled: Filled, visits: Callable[..., Visit]) -> None:
     """No page is wider than its window; on a desk no table has to be scrolled."""
     visit = visits(live)
-    for path in ("/", "/jobs", "/queues", "/limits", "/api", f"/jobs/{filled.jobs['failed']}"):
+    for path in ("/", "/jobs", "/queues", "/limits", "/api", "/tasks", "/schedules", f"/jobs/{filled.jobs['failed']}"):
         visit.go(path)
         for width in (600, 861, 1100, 1280, 1600):
             visit.page.set_viewport_size({"width": width, "height": 800})

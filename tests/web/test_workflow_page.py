@@ -10,8 +10,8 @@ import pytest
 from tests.web.kit import Page, bearer, dashboard, hand, make_app, visiting
 from windlass import Windlass, chain, chord, group
 from windlass.console import Console
+from windlass.console.flows import WorkflowDetail
 from windlass.console.layout import ROW
-from windlass.console.values import WorkflowDetail
 from windlass.console.waterfall import MOST_BARS, critical_path, waterfall
 from windlass.console.workflows import FOLDED, MOST_OPEN
 from windlass.core.job import ErrorInfo, Job, State

@@ -18,6 +18,7 @@ from windlass.console import (
     controls,
     faults,
     jobs,
+    mutes,
     overview,
     queues,
     schedules,
@@ -27,6 +28,7 @@ from windlass.console import (
     workflows,
 )
 from windlass.console.desk import Desk
+from windlass.console.flows import WorkflowDetail, WorkflowList
 from windlass.console.values import (
     AuditList,
     Changed,
@@ -45,8 +47,6 @@ from windlass.console.values import (
     View,
     Warn,
     WorkerRow,
-    WorkflowDetail,
-    WorkflowList,
 )
 from windlass.core.access import EVERYTHING, Access
 from windlass.core.duration import Duration
@@ -364,6 +364,16 @@ class Console:
         """Forbidden without the right, with a record of who tried: for those who check it before they call."""
         async with audit.act(self._desk, action, target) as deed:
             deed.need(right)
+
+    # -- warnings
+
+    async def mute_warning(self, code: str, where: str, lasts: Duration, reason: str) -> Warn:
+        """Let a warning, named by its code and what it is about, be heard no more for a time, by nobody."""
+        return await mutes.mute_warning(self._desk, code, where, lasts, reason)
+
+    async def unmute_warning(self, code: str, where: str) -> Warn:
+        """Let it be heard again."""
+        return await mutes.unmute_warning(self._desk, code, where)
 
     # -- saved filters
 

@@ -13,11 +13,12 @@ from windlass.breakers import Breaker, BreakerInfo
 from windlass.console import show
 from windlass.console.audit import Deed, act
 from windlass.console.desk import Desk
+from windlass.console.flows import WorkflowDetail
 from windlass.console.overview import one_flowing
 from windlass.console.queues import breaker_rows, sees_gate, worker_row
 from windlass.console.schedules import one_schedule, queue_of, schedule_of, timing_of
 from windlass.console.tasks import one_task
-from windlass.console.values import Changed, QueueRow, ScheduleRow, TaskRow, WorkerRow, WorkflowDetail
+from windlass.console.values import Changed, QueueRow, ScheduleRow, TaskRow, WorkerRow
 from windlass.console.workflows import graph_of, one_workflow
 from windlass.core.ids import check_name
 from windlass.core.job import State

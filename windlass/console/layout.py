@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from windlass.console import rows, show
-from windlass.console.values import Line, Node
+from windlass.console.flows import Line, Node
 from windlass.core.job import Job, State
 from windlass.picture import MOST_DRAWN, WORST, Drawn
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from windlass.console import show
-from windlass.console.values import Bar
+from windlass.console.flows import Bar
 from windlass.core.job import State
 from windlass.picture import Drawn
 

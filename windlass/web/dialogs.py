@@ -90,6 +90,10 @@ DIALOGS: dict[str, Dialog] = {
         text="It finishes what it runs, within its grace, and ends. Nobody here can start it again.",
     ),
     # -- what is shown
+    "mute_warning": Dialog(
+        title="Mute this warning", go="Mute warning", keep="Keep warning",
+        text="It is shown as muted and nobody is notified of it, until the time is over.",
+    ),
     "save_view": Dialog(title="Save this view", go="Save view", keep="Keep unsaved"),
     "drop_view": Dialog(
         title="Drop the saved view “{what}”?", go="Drop view", keep="Keep view", danger=True,

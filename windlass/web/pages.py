@@ -69,7 +69,8 @@ async def page(request: Request, name: str, **context: Any) -> Response:
     """A page, with what every page shows: the counts beside the navigation."""
     console = console_of(request)
     rows = await console.queues()
-    tallies = {"failed": tally(rows, "failed"), "warnings": len(await console.warnings())}
+    heard = [warn for warn in await console.warnings() if not warn.muted_until]
+    tallies = {"failed": tally(rows, "failed"), "warnings": len(heard)}
     names = [row.name for row in rows][:MOST_NAMES]
     return await render(request, name, tallies=tallies, **{"queues": names, "target": TARGET, **context})
 

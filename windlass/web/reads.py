@@ -10,6 +10,7 @@ from starlette.responses import Response, StreamingResponse
 
 from windlass.breakers import BreakerInfo
 from windlass.console.console import Console
+from windlass.console.flows import WorkflowDetail, WorkflowList
 from windlass.console.values import (
     AuditList,
     Chart,
@@ -25,8 +26,6 @@ from windlass.console.values import (
     View,
     Warn,
     WorkerRow,
-    WorkflowDetail,
-    WorkflowList,
 )
 from windlass.core.job import Job
 from windlass.gates import LimitInfo

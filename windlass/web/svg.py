@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 from markupsafe import Markup, escape
 
-from windlass.console.values import Attempt, Bar, Chart, Node, Point, WorkflowDetail
+from windlass.console.flows import Bar, Node, WorkflowDetail
+from windlass.console.values import Attempt, Chart, Point
 from windlass.core.duration import show_ms
 
 STACK = ("succeeded", "cancelled", "other", "retried", "failed")
