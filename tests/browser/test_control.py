@@ -194,9 +194,9 @@ def test_a_workflow_changes_colour_and_is_retried(live: Live, visit: Visit, stag
 
 def test_a_wide_workflow_is_folded_zoomed_and_seen_over_time(live: Live, visit: Visit) -> None:
     pack, check, ship = (live.app.tasks[f"orders.{name}"] for name in ("pack", "check", "ship"))
-    calls = [pack.s(n) for n in range(12)]
+    calls = [pack.si(n) for n in range(12)]
     first = [pack.si(n) for n in range(7)]
-    work = chain(*first, group(*calls, check.s(-live.port)), ship.s("post")).named("many parcels")
+    work = chain(*first, group(*calls, check.si(-live.port)), ship.s("post")).named("many parcels")
     id = live.call(live.app.submit_work(work)).id
     page = visit.find(f"/workflows/{id}", ".title .state.failed")
     visit.ready()

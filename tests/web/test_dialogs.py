@@ -45,7 +45,7 @@ async def test_pages_have_the_words_of_the_table(app: Windlass, world: World) ->
             for button in Page(answer.text).named("button"):
                 if "data-bulk" in button or "data-ask" in button:
                     said = next(one for one in DIALOGS.values() if one.go == button["data-go"])
-                    assert button["data-keep"] == said.keep or "data-bulk" not in button
+                    assert button["data-stay"] == said.keep or "data-bulk" not in button
                     assert button["data-ask"]
                     seen.add(said.go)
     assert {"Cancel job", "Delete job", "Cancel workflow", "Delete jobs", "Drain queue", "Remove schedule"} <= seen
@@ -56,4 +56,4 @@ async def test_a_job_that_runs_is_kept_running(app: Windlass, world: World) -> N
         for id, keep in (("running-1", "Keep running"), ("ready-1", "Keep job")):
             buttons = Page((await visitor.get(f"/jobs/{id}")).text).named("button")
             [asked] = [one for one in buttons if one.get("data-go") == "Cancel job"]
-            assert asked["data-keep"] == keep
+            assert asked["data-stay"] == keep

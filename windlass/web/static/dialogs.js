@@ -15,7 +15,7 @@ export function complain(scope, text) {
 
 // The words of a question stand on the button that asks it: windlass/web/dialogs.py has them all.
 export function questionOf(button) {
-  const { ask, text, go, keep, danger } = button.dataset;
+  const { ask, text, go, stay: keep, danger } = button.dataset;
   return { title: ask, text, go, keep, danger: danger !== undefined };
 }
 
