@@ -77,6 +77,26 @@ def test_windows_between_a_phone_and_a_desk(live: Live, filled: Filled, visits: 
             assert width < 1280 or visit.page.evaluate(SCROLLED) == [], f"{path} at {width}"
 
 
+@SQLITE
+def test_the_menu_and_the_header_of_a_phone_have_room(live: Live, filled: Filled, visits: Callable[..., Visit]) -> None:
+    visit = visits(live)
+    page = visit.go("/api")
+    page.evaluate("for (const n of document.querySelectorAll('.nav .n')) n.textContent = '123,456'")
+    tall = page.evaluate("[...document.querySelectorAll('.nav a')].map((a) => a.offsetHeight)")
+    assert len(set(tall)) == 1, "an entry of the menu is broken over two lines"
+    page.set_viewport_size({"width": 360, "height": 740})
+    header = page.locator("header.top").bounding_box()
+    assert header
+    for part in page.locator("header.top > *:visible, header.top .tools > *:visible").all():
+        box = part.bounding_box()
+        assert box
+        assert box["y"] >= header["y"]
+        assert box["y"] + box["height"] <= header["y"] + header["height"]
+        assert box["x"] + box["width"] <= 360
+    room = "(input) => input.clientWidth - parseFloat(getComputedStyle(input).paddingLeft)"
+    assert page.locator("#find").evaluate(room) >= 60, "what is to be found cannot be read"
+
+
 SCROLLED = """() => [...document.querySelectorAll(".card:has(> table)")].filter(
   (card) => card.scrollWidth > card.clientWidth).map((card) => card.innerText.slice(0, 40))"""
 
