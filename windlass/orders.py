@@ -16,7 +16,7 @@ from windlass.core import safe
 from windlass.core.hints import did_you_mean
 from windlass.core.parsers import choice
 from windlass.errors import ConfigError, NotFound
-from windlass.store.base import Item, Store, WorkerInfo
+from windlass.store.base import MAX_BATCH, Item, Store, WorkerInfo
 
 SHELF = "orders"
 KEPT = 24 * 3_600_000
@@ -83,12 +83,22 @@ def _find(name: str, alive: dict[str, str]) -> str:
     return found[0]
 
 
+async def read_all(store: Store) -> dict[str, Given]:
+    """The last order to each worker that was given one of late."""
+    items = await store.shelf(SHELF, limit=MAX_BATCH, newest_first=True)
+    return {item.key: given for item in items if (given := _decoded(item)) is not None}
+
+
 async def read(store: Store, worker: str) -> Given | None:
     """The last order to a worker, None where there is none or nobody can read it."""
     items = await store.shelf(SHELF, until=worker + "\x00", limit=1, newest_first=True)
     if not items or items[0].key != worker:
         return None
+    return _decoded(items[0])
+
+
+def _decoded(item: Item) -> Given | None:
     try:
-        return _decoder.decode(items[0].body or b"")
+        return _decoder.decode(item.body or b"")
     except (msgspec.MsgspecError, ValueError):
         return None

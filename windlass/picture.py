@@ -112,43 +112,86 @@ WORST = [
 # -- the graph that is drawn
 
 
+class Folding(msgspec.Struct, frozen=True):
+    """Which jobs alike are drawn as one: more than ``over``, in a picture of more than ``since`` nodes. ``open``: the
+    first jobs of those that are drawn one by one after all, the worst ``most``. ``apart``: one that is never folded.
+    """
+
+    since: int = FOLD_FROM
+    over: int = FOLD_OVER
+    open: frozenset[str] = frozenset()
+    most: int = 100
+    apart: str = ""
+
+
+FOLDING = Folding()
+
+
 class Drawn(msgspec.Struct):
-    """One node of a picture: a job, many jobs alike, or a join (``label`` is empty). ``jobs``: whose it is."""
+    """One node of a picture: a job, many jobs alike, or a join (``label`` is empty). ``jobs``: whose it is.
+
+    ``group``: the first job of all those alike that are drawn as one, or were until they were unfolded.
+    """
 
     label: str
     state: State
     sources: dict[int, str] = {}
     jobs: Sequence[Job] = ()
+    group: str = ""
 
 
-def drawing(members: Sequence[Job]) -> list[Drawn]:
+def drawing(members: Sequence[Job], folding: Folding = FOLDING) -> list[Drawn]:
     """What is drawn, in order; ``sources`` are places in the list, with the condition of the edge."""
     kept, edges = _collapse(members)
-    classes = _alike(kept, edges) if len(kept) > FOLD_FROM else list(range(len(kept)))
-    sizes = Counter(classes)
+    boxes, groups = _boxes(kept, edges, folding)
     at: dict[Any, int] = {}
     jobs: list[list[Job]] = []
     sources: list[dict[int, str]] = []
+    names: list[str] = []
     for number, job in enumerate(kept):
-        key = classes[number] if sizes[classes[number]] > FOLD_OVER else ("alone", number)
-        place = at.setdefault(key, len(jobs))
+        place = at.setdefault(boxes[number], len(jobs))
         if place == len(jobs):
             jobs.append([])
             sources.append({})
+            names.append(groups.get(number, ""))
         jobs[place].append(job)
         for source, label in edges[number].items():
-            origin = classes[source] if sizes[classes[source]] > FOLD_OVER else ("alone", source)
-            sources[place][at[origin]] = label
-    return [_drawn(alike, given) for alike, given in zip(jobs, sources, strict=True)]
+            sources[place][at[boxes[source]]] = label
+    return [_drawn(*one) for one in zip(jobs, sources, names, strict=True)]
 
 
-def _drawn(jobs: Sequence[Job], sources: dict[int, str]) -> Drawn:
+def _boxes(
+    kept: Sequence[Job], edges: Sequence[Mapping[int, str]], folding: Folding
+) -> tuple[list[Any], dict[int, str]]:  # fmt: skip
+    """For each job what stands for the box it is drawn in; and of those that are one of many alike, their group."""
+    alone: list[Any] = [("alone", number) for number in range(len(kept))]
+    if len(kept) <= folding.since:
+        return alone, {}
+    alike: dict[int, list[int]] = {}
+    for number, name in enumerate(_alike(kept, edges)):
+        if kept[number].task:
+            alike.setdefault(name, []).append(number)
+    boxes, groups = alone, dict[int, str]()
+    for name, numbers in alike.items():
+        if len(numbers) <= folding.over:
+            continue
+        group = kept[numbers[0]].id
+        groups.update(dict.fromkeys(numbers, group))
+        worst = sorted(numbers, key=lambda number: WORST.index(kept[number].state))
+        shown = set(worst[: folding.most]) if group in folding.open else set[int]()
+        for number in numbers:
+            if number not in shown and kept[number].id != folding.apart:
+                boxes[number] = name
+    return boxes, groups
+
+
+def _drawn(jobs: Sequence[Job], sources: dict[int, str], group: str) -> Drawn:
     if len(jobs) == 1:
-        return Drawn(jobs[0].task, jobs[0].state, sources, jobs)
+        return Drawn(jobs[0].task, jobs[0].state, sources, jobs, group)
     states = Counter(job.state for job in jobs)
     worst = min(states, key=WORST.index)
     counts = ", ".join(f"{count} {state}" for state, count in states.most_common())
-    return Drawn(f"{jobs[0].task} × {len(jobs):,} ({counts})", worst, sources, jobs)
+    return Drawn(f"{jobs[0].task} × {len(jobs):,} ({counts})", worst, sources, jobs, group)
 
 
 def _collapse(members: Sequence[Job]) -> tuple[list[Job], list[dict[int, str]]]:

@@ -25,7 +25,7 @@ __all__ = ["redis7"]
 
 thread = ThreadPoolExecutor(1, "browser")
 
-QUEUES = "stopped,gate,tuned,old-stuff,from-here,to-there,checks,many,hostile"
+QUEUES = "stopped,gate,tuned,old-stuff,from-here,to-there,checks,many,hostile,hushed"
 """Of tests that pause, fill or empty a queue."""
 
 

@@ -37,6 +37,8 @@ def shots(filled: Filled) -> list[Shot]:
         Shot("jobs", "/jobs?filter=state:failed,running,scheduled", height=640),
         Shot("job", f"/jobs/{filled.jobs['running']}", height=720),
         Shot("workflow", f"/workflows/{filled.workflows['failed']}", height=560),
+        Shot("workflow-time", f"/workflows/{filled.workflows['succeeded']}?view=time", height=440),
+        Shot("tasks", "/tasks?sort=rate", height=640),
         Shot("phone", "/", width=390, height=844),
     ]
 

@@ -33,7 +33,7 @@ def test_pause_resume_and_drain_a_queue(live: Live, visit: Visit) -> None:
     expect(visit.page.get_by_role("button", name="Pause")).to_be_visible()
     assert live.state(id) != "gone"
     visit.press("Drain")
-    visit.agree("Drain")
+    visit.agree("Drain queue")
     visit.told("Takes no new jobs")
     visit.state("draining")
     visit.press("Resume")
@@ -121,7 +121,7 @@ def test_open_close_and_leave_a_breaker(live: Live, visit: Visit) -> None:
     page = visit.go("/limits")
     row = page.locator("tr[data-key='payments-api']")
     visit.press("Open", row)
-    visit.agree("Open")
+    visit.agree("Open breaker")
     visit.told("Opened")
     expect(row.locator(".state")).to_have_text("open")
     expect(row).to_contain_text("by hand")
@@ -155,7 +155,7 @@ def test_change_run_and_remove_a_schedule(live: Live, visit: Visit) -> None:
     visit.press("Resume", card)
     visit.told("Resumed")
     visit.press("Remove", card)
-    visit.agree("Remove")
+    visit.agree("Remove schedule")
     visit.told("Removed")
     expect(card).to_have_count(0)
 
@@ -178,7 +178,7 @@ def test_a_workflow_changes_colour_and_is_retried(live: Live, visit: Visit, stag
     expect(node(visit, "orders.check")).to_have_class("node waiting")
     live.order(stage, "end")
     expect(node(visit, "media.transcode")).to_have_class("node succeeded")
-    expect(node(visit, "orders.check")).to_have_class("node failed")
+    expect(node(visit, "orders.check")).to_have_class("node failed culprit")
     expect(node(visit, "orders.ship").first).to_have_class("node skipped")
     visit.state("failed")
     live.order(f"check-{number}", "good")
@@ -192,6 +192,56 @@ def test_a_workflow_changes_colour_and_is_retried(live: Live, visit: Visit, stag
     visit.page.wait_for_url(f"**/workflows/{id}")
 
 
+def test_a_wide_workflow_is_folded_zoomed_and_seen_over_time(live: Live, visit: Visit) -> None:
+    pack, check, ship = (live.app.tasks[f"orders.{name}"] for name in ("pack", "check", "ship"))
+    calls = [pack.si(n) for n in range(12)]
+    first = [pack.si(n) for n in range(7)]
+    work = chain(*first, group(*calls, check.si(-live.port)), ship.s("post")).named("many parcels")
+    id = live.call(live.app.submit_work(work)).id
+    page = visit.find(f"/workflows/{id}", ".title .state.failed")
+    visit.ready()
+    expect(page.locator("#reason")).to_contain_text("orders.check failed: ValueError")
+    culprit = page.locator(".node.culprit")
+    expect(culprit).to_be_in_viewport()
+    expect(page.locator(".node.many")).to_contain_text("orders.pack × 12")
+    svg, natural = page.locator(".canvas svg"), page.locator(".canvas svg").bounding_box()
+    visit.press("Smaller")
+    expect(page.locator("[data-zoom=one]")).to_have_text("80 %")
+    smaller = svg.bounding_box()
+    assert natural
+    assert smaller
+    assert round(smaller["width"] / natural["width"], 1) == 0.8
+    visit.page.keyboard.press("r")  # a renewed page keeps the scale
+    visit.press("Fit")
+    canvas = page.locator(".canvas")
+    assert canvas.evaluate("box => box.scrollWidth <= box.clientWidth && box.scrollHeight <= box.clientHeight + 32")
+    page.locator(".node.many").click()
+    page.wait_for_url("**open=*")
+    expect(page.locator(".node")).to_have_count(7 + 12 + 2)
+    page.get_by_role("link", name="Over time").click()
+    page.wait_for_url("**view=time*")
+    expect(page.locator(".waterfall li")).to_have_count(7 + 12 + 2)
+    expect(page.locator(".waterfall li.critical").first).to_contain_text("orders.pack")
+    page.get_by_role("link", name="Fold", exact=True).click()
+    expect(page.locator(".waterfall li")).to_have_count(7 + 3)
+
+
+def test_mute_a_warning_and_hear_it_again(live: Live, visit: Visit) -> None:
+    live.call(live.app.queue("hushed").pause())
+    live.add("orders.pack", 1, queue="hushed")
+    page = visit.find("/", "#warnings li:has-text('queue hushed')")
+    row = page.locator("#warnings li", has_text="queue hushed")
+    visit.press("Mute", row)
+    expect(page.locator("dialog[open] footer button")).to_have_text(["Keep warning", "Mute warning"])
+    visit.submit(lasts="1h", reason="the printer is away")
+    visit.told("Muted")
+    expect(row).to_contain_text("muted by ann")
+    expect(row).to_contain_text("the printer is away")
+    visit.press("Unmute", row)
+    visit.told("It is heard again")
+    expect(row).not_to_contain_text("muted")
+
+
 def test_cancel_a_workflow(live: Live, visit: Visit, stage: str) -> None:
     tasks = live.app.tasks
     work = chain(tasks["media.transcode"].si(stage), tasks["orders.notify"].s())
@@ -199,7 +249,7 @@ def test_cancel_a_workflow(live: Live, visit: Visit, stage: str) -> None:
     visit.go(f"/workflows/{id}")
     expect(node(visit, "media.transcode")).to_have_class("node running")
     visit.press("Cancel")
-    visit.agree("Cancel")
+    visit.agree("Cancel workflow")
     visit.told("Cancelled")
     visit.state("cancelled")
     expect(node(visit, "orders.notify")).to_have_class("node cancelled")
@@ -221,14 +271,14 @@ def test_dead_letters_by_fault(live: Live, visit: Visit) -> None:
         live.order(f"check-{number}", "good")
     visit.press("Retry all", checks)
     visit.sees("3 jobs match", "#ask")
-    visit.agree("Retry")
+    visit.agree("Retry jobs")
     visit.told("3 jobs retried")
     for id in ids:
         live.wait_state(id, "succeeded")
     expect(checks).to_have_count(0)
     mails = page.locator(".fault", has_text="LookupError")
     visit.press("Delete all", mails)
-    visit.agree("Delete")
+    visit.agree("Delete jobs")
     visit.told("2 jobs deleted")
     visit.sees("No dead letters")
     wait_until(lambda: {live.state(id) for id in lost} == {"gone"}, "they are gone", SECONDS)

@@ -122,14 +122,15 @@ def test_cancel_and_delete(live: Live, visit: Visit) -> None:
     id = live.add("orders.pack", 2, delay="3h")
     page = visit.job(id)
     visit.press("Cancel")
+    expect(page.locator("#ask footer button")).to_have_text(["Keep job", "Cancel job"])
     page.locator("#ask [data-close]").click()
     assert live.state(id) == "scheduled"
     visit.press("Cancel")
-    visit.agree("Cancel")
+    visit.agree("Cancel job")
     visit.state("cancelled")
     visit.press("Delete")
     visit.sees("cannot be undone", "#ask")
-    visit.agree("Delete")
+    visit.agree("Delete job")
     page.wait_for_url("**/jobs")
     assert live.state(id) == "gone"
 
@@ -158,6 +159,7 @@ def test_a_running_job_is_asked_to_stop(live: Live, visit: Visit, stage: str) ->
     visit.job(id)
     visit.state("running")
     visit.press("Cancel")
+    expect(visit.page.locator("#ask footer button")).to_have_text(["Keep running", "Cancel job"])
     visit.agree()
     visit.told("Cancel requested")
     visit.state("cancelled")

@@ -143,7 +143,7 @@ def test_some_that_were_picked(many: str, live: Live, visit: Visit) -> None:
     for id in picked[:2]:
         page.locator(f"tr[data-key='{id}'] input.pick").check()
     visit.press("Cancel", page.locator("#bulk"))
-    visit.agree("Cancel")
+    visit.agree("Cancel jobs")
     visit.told("2 jobs cancelled")
     assert [live.state(id) for id in picked] == ["cancelled", "cancelled", "scheduled"]
 
@@ -160,7 +160,7 @@ def test_all_that_match_are_counted_first_and_then_changed(live: Live, visit: Vi
     assert live.state(made[0].id) == "scheduled"
     visit.ready().locator("#all-matching").click()
     visit.press("Delete", page.locator("#bulk"))
-    visit.agree("Delete")
+    visit.agree("Delete jobs")
     visit.told("70 jobs deleted")
     visit.sees("No job fits")
     assert live.state(made[69].id) == "gone"

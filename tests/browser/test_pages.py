@@ -32,7 +32,7 @@ def everywhere(filled: Filled) -> list[str]:
     """The path of every page there is, with a job and a workflow of each state."""
     found = [*PLACES, "/queues/emails", "/queues/reports", "/tasks/mail.send", "/tasks/orders.charge"]
     found += [f"/jobs/{id}" for id in filled.jobs.values()]
-    found += [f"/workflows/{id}" for id in filled.workflows.values()]
+    found += [f"/workflows/{id}{view}" for id in filled.workflows.values() for view in ("", "?view=time")]
     return [*found, "/?span=7d", "/jobs?filter=args.to:customer1*", "/jobs?filter=state:failed+queue:media"]
 
 
@@ -69,12 +69,32 @@ def test_the_contrast_test_notices(live: Live, visits: Callable[..., Visit]) -> 
 def test_windows_between_a_phone_and_a_desk(live: Live, filled: Filled, visits: Callable[..., Visit]) -> None:
     """No page is wider than its window; on a desk no table has to be scrolled."""
     visit = visits(live)
-    for path in ("/", "/jobs", "/queues", "/limits", "/api", f"/jobs/{filled.jobs['failed']}"):
+    for path in ("/", "/jobs", "/queues", "/limits", "/api", "/tasks", "/schedules", f"/jobs/{filled.jobs['failed']}"):
         visit.go(path)
         for width in (600, 861, 1100, 1280, 1600):
             visit.page.set_viewport_size({"width": width, "height": 800})
             assert visit.overflow() <= 0, f"{path} is wider than {width}"
             assert width < 1280 or visit.page.evaluate(SCROLLED) == [], f"{path} at {width}"
+
+
+@SQLITE
+def test_the_menu_and_the_header_of_a_phone_have_room(live: Live, filled: Filled, visits: Callable[..., Visit]) -> None:
+    visit = visits(live)
+    page = visit.go("/api")
+    page.evaluate("for (const n of document.querySelectorAll('.nav .n')) n.textContent = '123,456'")
+    tall = page.evaluate("[...document.querySelectorAll('.nav a')].map((a) => a.offsetHeight)")
+    assert len(set(tall)) == 1, "an entry of the menu is broken over two lines"
+    page.set_viewport_size({"width": 360, "height": 740})
+    header = page.locator("header.top").bounding_box()
+    assert header
+    for part in page.locator("header.top > *:visible, header.top .tools > *:visible").all():
+        box = part.bounding_box()
+        assert box
+        assert box["y"] >= header["y"]
+        assert box["y"] + box["height"] <= header["y"] + header["height"]
+        assert box["x"] + box["width"] <= 360
+    room = "(input) => input.clientWidth - parseFloat(getComputedStyle(input).paddingLeft)"
+    assert page.locator("#find").evaluate(room) >= 60, "what is to be found cannot be read"
 
 
 SCROLLED = """() => [...document.querySelectorAll(".card:has(> table)")].filter(

@@ -10,10 +10,10 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, Summary
 
 from tests.observe.metric_kit import scrape
-from windlass.core.chart import CELLS, Series
+from windlass.core.chart import CELLS, OTHER, Series
 from windlass.observe import snapshots
 from windlass.observe.families import as_metrics, as_text, read_registry
-from windlass.observe.names import DEATHS, LOST, OTHER
+from windlass.observe.names import DEATHS, LOST
 from windlass.observe.snapshots import Gathered, Snapshot, decode, describe, encode
 from windlass.worker.leash import MOST_WAITING, Leash
 from windlass.worker.member import Member

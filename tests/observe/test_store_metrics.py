@@ -18,11 +18,12 @@ from tests.worker.helpers import eventually, within
 from windlass import Windlass, __version__, every
 from windlass.console.shared import shared_of
 from windlass.core.access import make_access
+from windlass.core.chart import OTHER
 from windlass.errors import JobFailed
 from windlass.observe import metrics
 from windlass.observe.families import CONTENT_TYPE
 from windlass.observe.metrics import store_metrics, worker_metrics
-from windlass.observe.names import OTHER, STORE
+from windlass.observe.names import STORE
 from windlass.store.base import QueueInfo, Total
 from windlass.testing.failing import FailingStore, Faults
 from windlass.web import Token, windlass_dashboard

@@ -47,6 +47,9 @@ def by_filter(filter: str, action: str, right: str, **params: Any) -> Case:
     return case("act_on_jobs", "/jobs/actions", body, f"read {right}", label=f"bulk-{action}")
 
 
+MUTE = {"code": "no_worker", "where": "mail"}
+MUTED = {"code": "stuck", "where": "mail"}
+
 WRITES = (
     case("enqueue", "/jobs", {"task": "mail.send", "args": {"to": "bob"}}),
     by_id("failed-1", "retry", "retry"),
@@ -89,6 +92,8 @@ WRITES = (
     case("remove_schedule", "/schedules/hourly/remove", needs="schedules read"),
     case("cancel_workflow", "/workflows/FLOW/cancel", {"reason": "no"}, needs="cancel read", queue="bill"),
     case("retry_workflow", "/workflows/BROKEN/retry", needs="retry read", queue="bill"),
+    case("mute_warning", "/warnings/mute", MUTE | {"lasts": "2h", "reason": "a deployment"}, needs="mute read"),
+    case("unmute_warning", "/warnings/unmute", MUTED, needs="mute read"),
     case("save_view", "/views", {"name": "mine", "filter": "state:failed"}, needs="views read", queue=""),
     case("drop_view", "/views/fresh", needs="views read", queue=""),
 )

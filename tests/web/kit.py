@@ -18,6 +18,7 @@ from windlass import Windlass, every
 from windlass.core.access import RIGHTS
 from windlass.core.job import ErrorInfo, Meta, NewJob, Progress, State
 from windlass.core.lifecycle import Failed, Succeeded
+from windlass.core.mute import Mute
 from windlass.core.terms import Terms
 from windlass.store.base import Declared, Item, Presence, Query, Store
 from windlass.testing.conformance.bench import Hand
@@ -117,11 +118,13 @@ async def populate(app: Windlass) -> World:
     ])  # fmt: skip
     flow = await (charge.si(1) | charge.si(2)).enqueue()
     await store.shelve([Item(shelf="views", key="fresh", body=b'{"name":"fresh","filter":"since:1h","user":"ann"}')])
+    mute = msgspec.json.encode(Mute(code="stuck", where="mail", until=2**52, by="ann", reason="known"))
+    await store.shelve([Item(shelf="mutes", key="stuck/mail", body=mute)])
     await app.queue("bill").tune(limit=5)
     return World(store, worker, flow.id, broken.id)
 
 
-KEPT = ("views", "more", "orders")
+KEPT = ("views", "more", "orders", "mutes")
 """Shelves that actions write to."""
 
 

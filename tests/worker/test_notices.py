@@ -25,6 +25,7 @@ from tests.servers.process import free_port
 from tests.servers.redis import fresh_prefix
 from tests.worker.helpers import SHORT, Fleet, Ledger, WorkerProcess, eventually
 from windlass import DeadLetter, Email, Notice, Webhook, Windlass, every
+from windlass.console import Console
 from windlass.core import health
 from windlass.core.notice import Book
 from windlass.core.options import parse_options
@@ -80,6 +81,24 @@ async def test_every_way_to_die_is_told(caller: Windlass, workers: Fleet, ledger
     assert sorted((line.what, line.job) for line in ledger.lines()) == sorted(
         [*expected, *(("notice dead", job) for _, job in expected)]
     )
+
+
+async def test_dead_letters_of_a_muted_queue_are_handled_and_told_to_nobody(
+    caller: Windlass, workers: Fleet, ledger: Ledger
+) -> None:
+    console = Console(caller)
+    await console.mute_warning("dead_growing", "work", "1h", "the bank is down")
+    workers.start()
+    await eventually(lambda: caller.workers())
+    quiet = await call(caller, "fails", args={"n": 1})
+    await eventually(lambda: quiet in {line.job for line in ledger.lines()}, 40)
+    await eventually(lambda: is_all_told(caller), 40)
+    await console.unmute_warning("dead_growing", "work")
+    loud = await call(caller, "fails", args={"n": 2})
+    await eventually(lambda: ("notice dead", loud) in {(line.what, line.job) for line in ledger.lines()}, 40)
+    told = {(line.what, line.job) for line in ledger.lines()}
+    assert ("letter Reject", quiet) in told
+    assert ("notice dead", quiet) not in told
 
 
 async def leader(app: Windlass, workers: Fleet) -> WorkerProcess | None:

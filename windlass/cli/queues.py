@@ -20,6 +20,7 @@ from windlass.core.job import State
 from windlass.gates import LimitInfo
 from windlass.orders import find_workers
 from windlass.queue import NOT_STARTED
+from windlass.standing import slots_of
 from windlass.store.base import QueueInfo, WorkerInfo
 
 _SHOWN = (
@@ -281,6 +282,6 @@ def _worker_row(info: WorkerInfo) -> list[Any]:
         state = Text(mode, "yellow")
     up = output.about(int(time.time() * 1000) - who.started_at) if who.started_at else ""
     return [
-        f"{who.host}:{who.pid}", state, f"{info.running}/{who.concurrency}", who.load.get("done", ""),
+        f"{who.host}:{who.pid}", state, f"{slots_of(info).busy}/{who.concurrency}", who.load.get("done", ""),
         len(who.declares), up, f"{output.about(info.beat_age)} ago", ", ".join(who.queues),
     ]  # fmt: skip

@@ -4,7 +4,7 @@ own, and each checks rights and queues by itself, so that nothing depends on who
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -18,6 +18,7 @@ from windlass.console import (
     controls,
     faults,
     jobs,
+    mutes,
     overview,
     queues,
     schedules,
@@ -27,6 +28,7 @@ from windlass.console import (
     workflows,
 )
 from windlass.console.desk import Desk
+from windlass.console.flows import WorkflowDetail, WorkflowList
 from windlass.console.values import (
     AuditList,
     Changed,
@@ -45,8 +47,6 @@ from windlass.console.values import (
     View,
     Warn,
     WorkerRow,
-    WorkflowDetail,
-    WorkflowList,
 )
 from windlass.core.access import EVERYTHING, Access
 from windlass.core.duration import Duration
@@ -124,9 +124,9 @@ class Console:
         """A page of workflows, the newest first. ``state``: one or some, with commas."""
         return await workflows.workflow_list(self._desk, state, after, limit)
 
-    async def workflow(self, id: str) -> WorkflowDetail:
-        """One workflow with its picture."""
-        return await workflows.one_workflow(self._desk, id)
+    async def workflow(self, id: str, open: Collection[str] = ()) -> WorkflowDetail:
+        """One workflow with its picture. ``open``: keys of groups that are drawn job by job."""
+        return await workflows.one_workflow(self._desk, id, open)
 
     async def faults(self, queue: str = "", task: str = "") -> FaultList:
         """Dead letters by fault, the most frequent first."""
@@ -140,9 +140,9 @@ class Console:
         """Every circuit breaker."""
         return await queues.breaker_rows(self._desk)
 
-    async def tasks(self) -> list[TaskRow]:
-        """Every task that this app or a live worker declares."""
-        return await tasks.task_rows(self._desk)
+    async def tasks(self, span: str = "") -> list[TaskRow]:
+        """Every task that this app or a live worker declares. ``span``: with numbers over 15m … 7d."""
+        return await tasks.task_rows(self._desk, span)
 
     async def task(self, name: str) -> TaskRow:
         """One task with the fields of its form."""
@@ -364,6 +364,16 @@ class Console:
         """Forbidden without the right, with a record of who tried: for those who check it before they call."""
         async with audit.act(self._desk, action, target) as deed:
             deed.need(right)
+
+    # -- warnings
+
+    async def mute_warning(self, code: str, where: str, lasts: Duration, reason: str) -> Warn:
+        """Let a warning, named by its code and what it is about, be heard no more for a time, by nobody."""
+        return await mutes.mute_warning(self._desk, code, where, lasts, reason)
+
+    async def unmute_warning(self, code: str, where: str) -> Warn:
+        """Let it be heard again."""
+        return await mutes.unmute_warning(self._desk, code, where)
 
     # -- saved filters
 

@@ -13,11 +13,12 @@ from windlass.breakers import Breaker, BreakerInfo
 from windlass.console import show
 from windlass.console.audit import Deed, act
 from windlass.console.desk import Desk
+from windlass.console.flows import WorkflowDetail
 from windlass.console.overview import one_flowing
 from windlass.console.queues import breaker_rows, sees_gate, worker_row
 from windlass.console.schedules import one_schedule, queue_of, schedule_of, timing_of
 from windlass.console.tasks import one_task
-from windlass.console.values import Changed, QueueRow, ScheduleRow, TaskRow, WorkerRow, WorkflowDetail
+from windlass.console.values import Changed, QueueRow, ScheduleRow, TaskRow, WorkerRow
 from windlass.console.workflows import graph_of, one_workflow
 from windlass.core.ids import check_name
 from windlass.core.job import State
@@ -140,10 +141,11 @@ async def order_worker(desk: Desk, order: str, id: str, reason: str) -> WorkerRo
         if not all(map(desk.access.sees, info.presence.queues)):
             raise Forbidden(f"worker {found} also serves queues that {desk.access.user} may not see", right="workers")
         await deed.begin(info.presence.queues)
-        await orders.give(store, order, [found], show.one_line(reason, 500))
+        said = show.one_line(reason, 500)
+        await orders.give(store, order, [found], said)
         deed.record.count = 1
     # As it was: by now it may have obeyed, and left.
-    return msgspec.structs.replace(worker_row(desk, info, []), ordered=order)
+    return worker_row(desk, info, [], orders.Given(orders.Order(order), 0, said))
 
 
 # -- schedules

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from windlass.console import rows, show
-from windlass.console.values import Line, Node
+from windlass.console.flows import Line, Node
 from windlass.core.job import Job, State
-from windlass.picture import MOST_DRAWN, WORST, Drawn, drawing
+from windlass.picture import MOST_DRAWN, WORST, Drawn
 
 WIDE, HIGH = 180.0, 44.0
 """A box."""
@@ -23,6 +23,10 @@ SWEEPS = 4
 """How often layers are put in the order of their neighbours, to have fewer lines cross."""
 
 CONDITIONS = {"": "success", "then": "success", "on error": "failure", "at the end": "end"}
+
+
+ROW = 8
+"""Boxes beside one another; more in a layer go below these."""
 
 
 class Picture(NamedTuple):
@@ -35,12 +39,12 @@ class Picture(NamedTuple):
     cut: int
 
 
-def lay_out(members: Sequence[Job], values: bool = True) -> Picture:
+def lay_out(whole: Sequence[Drawn], now: int, values: bool = True, culprit: str = "") -> Picture:
     """Places for all that is drawn of a workflow. ``values``: messages of errors may be seen."""
-    whole = drawing(members)
     drawn = whole[:MOST_DRAWN]
     layers = layers_of(drawn)
     order_layers(layers, drawn)
+    layers = [layer[first : first + ROW] for layer in layers for first in range(0, len(layer), ROW)]
     widest = max((len(layer) for layer in layers), default=0)
     width = 2 * EDGE + max(widest, 1) * WIDE + max(widest - 1, 0) * GAP_X
     places: dict[int, tuple[float, float]] = {}
@@ -49,7 +53,7 @@ def lay_out(members: Sequence[Job], values: bool = True) -> Picture:
         left, top = (width - taken) / 2, EDGE + depth * (HIGH + GAP_Y)
         for place, number in enumerate(layer):
             places[number] = left + place * (WIDE + GAP_X), top
-    nodes = [_node(one, *places[number], values) for number, one in enumerate(drawn)]
+    nodes = [_node(one, *places[number], now, values, culprit) for number, one in enumerate(drawn)]
     lines = [
         Line(source=source, target=number, on=CONDITIONS.get(label, "success"))
         for number, one in enumerate(drawn)
@@ -90,16 +94,26 @@ def _middle(places: Sequence[float], own: float) -> float:
     return sum(places) / len(places) if places else own
 
 
-def _node(one: Drawn, x: float, y: float, values: bool) -> Node:
+def _took(jobs: Sequence[Job], now: int) -> int | None:
+    """From the first start to the last end; None where nothing has started."""
+    starts = [job.started_at for job in jobs if job.started_at]
+    if not starts:
+        return None
+    return max(max(job.finished_at or now for job in jobs if job.started_at) - min(starts), 0)
+
+
+def _node(one: Drawn, x: float, y: float, now: int, values: bool, culprit: str) -> Node:
     if len(one.jobs) == 1:
         job = one.jobs[0]
         error = rows.error_of(job) if job.state is State.FAILED and job.task else None
         return Node(
             id=job.id if job.task else "", label=show.one_line(job.task), state=str(job.state), x=x, y=y,
-            error=rows.error_line(error, values) if error else "",
+            error=rows.error_line(error, values) if error else "", took=_took(one.jobs, now) if job.task else None,
+            group=one.group, culprit=job.id == culprit,
         )  # fmt: skip
     states = Counter(job.state for job in one.jobs)
     return Node(
         id="", label=show.one_line(one.jobs[0].task), state=str(min(states, key=WORST.index)), x=x, y=y,
         folded=len(one.jobs), states={str(state): count for state, count in states.most_common()},
+        took=_took(one.jobs, now), group=one.group,
     )  # fmt: skip

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from windlass.breakers import info_of
-from windlass.console import rows
+from windlass.console import rows, show
 from windlass.console.charts import CHARTS, Pace, chart, paces
-from windlass.console.desk import Desk
+from windlass.console.desk import Desk, now_ms
 from windlass.console.queues import queue_names, queue_row, sees_gate
 from windlass.console.schedules import known, next_schedules
 from windlass.console.search import plan_search, search
@@ -14,13 +16,18 @@ from windlass.console.values import Health, JobRow, Overview, QueueHealth, Queue
 from windlass.core.breaker import Mode
 from windlass.core.duration import show_ms
 from windlass.core.health import NO_WORKER, PAUSED, STUCK, flow_of, in_words, is_well
+from windlass.core.mute import MOST, SHELF, Mute, decode
 from windlass.core.terms import breaker_gate, queue_gate
 from windlass.errors import ConfigError, NotFound, StoreError
-from windlass.standing import facts_of
+from windlass.standing import facts_of, slots_of
 from windlass.store.base import QueueInfo, WorkerInfo
 
 FAILURES, COMING = 8, 8
 SOME_WARNINGS = 50
+CODES = {NO_WORKER: "no_worker", STUCK: "stuck", PAUSED: "paused_backlog"}
+OF_QUEUES = frozenset({*CODES.values(), "dead_growing"})
+"""Codes of warnings that are about a queue."""
+
 MANY_FAILED = 100
 """Dead letters in ten minutes above which a warning is serious."""
 
@@ -73,8 +80,9 @@ async def overview(desk: Desk, span: str) -> Overview:
     return Overview(
         counts=counts, chart=await chart(desk, span), oldest_ready=oldest.oldest_ready if oldest and waits else -1,
         oldest_queue=oldest.name if oldest and waits else "", depth=counts.get("ready", 0),
-        slots=sum(worker.presence.concurrency for worker in workers), busy=sum(worker.running for worker in workers),
-        workers=len(workers), queues=queues, warnings=await warnings(desk), failures=await failures(desk),
+        slots=sum(worker.presence.concurrency for worker in workers),
+        busy=sum(slots_of(worker).busy for worker in workers), workers=len(workers), queues=queues,
+        warnings=await warnings(desk), failures=await failures(desk),
         coming=await next_schedules(desk, COMING), store=await store_info(desk),
     )  # fmt: skip
 
@@ -93,7 +101,7 @@ async def failures(desk: Desk) -> list[JobRow]:
 
 
 async def warnings(desk: Desk) -> list[Warn]:
-    """What an operator should look at, the serious first."""
+    """What an operator should look at, the serious first, what somebody muted last."""
     desk.need("read")
     now = await snapshot(desk)
     queues = await flowing_queues(desk)
@@ -107,18 +115,36 @@ async def warnings(desk: Desk) -> list[Warn]:
         if row.paused
     ]
     found += [Warn(code="store", text=text, where="store") for text in (await store_info(desk)).warnings]
-    return sorted(found, key=lambda warn: not warn.serious)[:SOME_WARNINGS]
+    muted = await mutes(desk)
+    told = [with_mute(warn, muted.get((warn.code, warn.where))) for warn in found]
+    return sorted(told, key=lambda warn: (bool(warn.muted_until), not warn.serious))[:SOME_WARNINGS]
+
+
+async def mutes(desk: Desk) -> dict[tuple[str, str], Mute]:
+    """Those that hold."""
+
+    async def read() -> dict[tuple[str, str], Mute]:
+        items = await (await desk.store()).shelf(SHELF, limit=MOST)
+        return decode((item.body for item in items), now_ms())
+
+    return await desk.shared.ask("mutes", read)
+
+
+def with_mute(warn: Warn, mute: Mute | None) -> Warn:
+    if mute is None:
+        return msgspec.structs.replace(warn, muted_until=0, muted_by="", muted_reason="")
+    said = show.one_line(mute.reason, 500)
+    return msgspec.structs.replace(warn, muted_until=mute.until, muted_by=show.one_line(mute.by), muted_reason=said)
 
 
 def of_queue(queue: QueueRow, pace: Pace) -> list[Warn]:
     found: list[Warn] = []
     ready = queue.counts.get("ready", 0)
     text = in_words(queue.flow, ready, show_ms(max(queue.oldest_ready, 0)))
-    codes = {NO_WORKER: "no_worker", STUCK: "stuck", PAUSED: "paused_backlog"}
-    if text and queue.flow in codes:
+    if text and queue.flow in CODES:
         serious = not is_well(queue.flow, queue.oldest_ready)
         found.append(
-            Warn(code=codes[queue.flow], text=f"queue {queue.name}: {text}", where=queue.name, serious=serious)
+            Warn(code=CODES[queue.flow], text=f"queue {queue.name}: {text}", where=queue.name, serious=serious)
         )
     if pace.failed:
         some = f"{pace.failed:,} dead letter{'' if pace.failed == 1 else 's'}"

@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import msgspec
-
 from windlass import orders
 from windlass.breakers import BreakerInfo, every_breaker
-from windlass.console import rows
+from windlass.console import rows, show
 from windlass.console.desk import Desk
 from windlass.console.snapshot import Snapshot, running_jobs, snapshot
 from windlass.console.values import QueueRow, WorkerRow
@@ -18,6 +16,7 @@ from windlass.core.limits import NO_LIMITS
 from windlass.core.terms import queue_gate
 from windlass.errors import NotFound
 from windlass.gates import LimitInfo, all_limits, limit_info
+from windlass.standing import slots_of
 from windlass.store.base import GateInfo, QueueInfo, WorkerInfo
 
 
@@ -55,24 +54,48 @@ async def worker_rows(desk: Desk) -> list[WorkerRow]:
     now = await snapshot(desk)
     seen = [worker for worker in now.workers if any(map(desk.access.sees, worker.presence.queues))]
     jobs = await running_jobs(desk) if seen else []
+    given = await desk.shared.ask("orders", lambda: _orders(desk))
     by_worker: dict[str, list[Job]] = {}
     for job in jobs:
         if desk.access.sees(job.queue):
             by_worker.setdefault(job.worker, []).append(job)
-    made = [worker_row(desk, worker, by_worker.get(worker.presence.id, [])) for worker in seen]
+    ids = [worker.presence.id for worker in seen]
+    made = [
+        worker_row(desk, worker, by_worker.get(id, []), given.get(id)) for id, worker in zip(ids, seen, strict=True)
+    ]
     return sorted(made, key=lambda row: (not row.alive, row.host, row.pid, row.id))[:MOST_WORKERS]
 
 
-def worker_row(desk: Desk, worker: WorkerInfo, jobs: list[Job]) -> WorkerRow:
-    who = worker.presence
+async def _orders(desk: Desk) -> dict[str, orders.Given]:
+    return await orders.read_all(await desk.store())
+
+
+def worker_row(
+    desk: Desk, worker: WorkerInfo, jobs: list[Job], given: orders.Given | None = None
+) -> WorkerRow:  # fmt: skip
+    who, slots = worker.presence, slots_of(worker)
+    mode = str(who.load.get("mode", "running"))[:40]
+    may = worker.alive and desk.access.may("workers") and all(map(desk.access.sees, who.queues))
     return WorkerRow(
         id=who.id, host=who.host, pid=who.pid, queues=[name for name in who.queues if desk.access.sees(name)],
         tasks=len(who.declares), alive=worker.alive, beat_age=worker.beat_age, started_at=who.started_at,
-        slots=who.concurrency, running=worker.running, done=int(number(who.load, "done") or 0),
-        memory=int(number(who.load, "memory") or 0), cpu=number(who.load, "cpu"), lag=number(who.load, "lag"),
+        slots=who.concurrency, running=worker.running, busy=slots.busy, ahead=slots.ahead,
+        done=int(number(who.load, "done") or 0), memory=int(number(who.load, "memory") or 0),
+        cpu=number(who.load, "cpu"), lag=number(who.load, "lag"),
         version=str(who.load.get("version", ""))[:40],
-        mode=str(who.load.get("mode", "running"))[:40], jobs=[rows.job_row(desk.access, job) for job in jobs],
+        mode=mode, jobs=[rows.job_row(desk.access, job) for job in jobs], ordered=str(given.order) if given else "",
+        order_reason=show.one_line(given.reason) if given else "",
+        actions=_orders_for(mode, given) if may else (),
     )  # fmt: skip
+
+
+def _orders_for(mode: str, given: orders.Given | None) -> tuple[str, ...]:
+    """What a live worker can be told next: by what it was told last, which it may not have heard yet."""
+    wish = str(given.order) if given else {"quiet": "quiet", "stopping": "stop"}.get(mode, "")
+    if wish == orders.Order.STOP:
+        return ()
+    first = orders.Order.RESUME if wish == orders.Order.QUIET else orders.Order.QUIET
+    return str(first), str(orders.Order.STOP)
 
 
 def number(load: dict[str, Any], name: str) -> float | None:
@@ -85,8 +108,7 @@ async def one_worker(desk: Desk, id: str) -> WorkerRow:
     found = [row for row in await worker_rows(desk) if row.id == id]
     if not found:
         raise NotFound(f"there is no worker {id!r}: it has left, or was never here")
-    given = await orders.read(await desk.store(), id)
-    return msgspec.structs.replace(found[0], ordered=str(given.order) if given is not None else "")
+    return found[0]
 
 
 # -- limits

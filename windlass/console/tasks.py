@@ -5,22 +5,32 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+import msgspec
+
 from windlass.console.desk import Desk
 from windlass.console.forms import fields_of
+from windlass.console.numbers import NOTHING, task_numbers
 from windlass.console.snapshot import Snapshot, snapshot
 from windlass.console.values import TaskRow
+from windlass.core.chart import OTHER
 from windlass.core.terms import task_gate
 from windlass.errors import NotFound
 from windlass.schema import task_schema
 
 
-async def task_rows(desk: Desk) -> list[TaskRow]:
-    """By name."""
+async def task_rows(desk: Desk, span: str = "") -> list[TaskRow]:
+    """By name. ``span``: with the numbers of so long a time, and a last row for what is not told apart."""
     desk.need("read")
     now = await snapshot(desk)
     names = {name for worker in now.workers if worker.alive for name in worker.presence.declares}
     known = sorted({name for name in names if not name.startswith("*")} | desk.app.tasks.keys())
-    return [row for name in known if (row := task_row(desk, now, name)) is not None]
+    rows = [row for name in known if (row := task_row(desk, now, name)) is not None]
+    if not span:
+        return rows
+    numbers = await task_numbers(desk, span)
+    if OTHER in numbers:
+        rows.append(TaskRow(name=OTHER, queue="", here=False))
+    return [msgspec.structs.replace(row, numbers=numbers.get(row.name, NOTHING)) for row in rows]
 
 
 def task_row(desk: Desk, now: Snapshot, name: str) -> TaskRow | None:

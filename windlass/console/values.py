@@ -140,13 +140,16 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
 
 class Warn(msgspec.Struct, frozen=True, kw_only=True):
     """Something to look at. ``code``: no_worker, stuck, paused_backlog, stale_worker, breaker_open, dead_growing,
-    schedule_paused, store. ``where``: the queue, worker or breaker.
+    schedule_paused, store. ``where``: the queue, worker or breaker. ``muted_until``: 0 unless somebody muted it.
     """
 
     code: str
     text: str
     where: str = ""
     serious: bool = False
+    muted_until: int = 0
+    muted_by: str = ""
+    muted_reason: str = ""
 
 
 class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -173,7 +176,8 @@ class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
     """A worker. ``lag``: how late its event loop was of late, in ms. ``memory`` in bytes.
 
     ``mode``: ``running``, ``quiet`` (it claims nothing more) or ``stopping``. ``ordered``: the last order it was given,
-    which it may not have heard of yet.
+    which it may not have heard of yet, and ``order_reason`` why. ``running``: its claims; ``busy`` of them have a slot,
+    ``ahead`` of them start when one is free. ``actions``: what this user may tell it.
     """
 
     id: str
@@ -193,6 +197,10 @@ class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
     version: str = ""
     mode: str = "running"
     ordered: str = ""
+    order_reason: str = ""
+    busy: int = 0
+    ahead: int = 0
+    actions: tuple[str, ...] = ()
     jobs: list[JobRow] = []
 
 
@@ -224,64 +232,6 @@ class ScheduleRow(msgspec.Struct, frozen=True, kw_only=True):
     runs: list[Run] = []
     missed: str = ""
     overlap: str = ""
-
-
-class WorkflowRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A workflow in a list; its state is ``running`` while it is under way."""
-
-    id: str
-    name: str
-    state: str
-    reason: str
-    total: int
-    done: int
-    counts: dict[str, int] = {}
-    parent: str = ""
-    culprit: str = ""
-    created_at: int = 0
-    finished_at: int = 0
-
-
-class WorkflowList(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of workflows, newest first. ``cursor`` goes on, empty at the end."""
-
-    workflows: list[WorkflowRow]
-    cursor: str = ""
-
-
-class Node(msgspec.Struct, frozen=True, kw_only=True):
-    """A box in the picture of a workflow, with its place. ``folded``: so many jobs alike are drawn as one; ``id`` is
-    empty then. ``error``: in one line.
-    """
-
-    id: str
-    label: str
-    state: str
-    x: float
-    y: float
-    folded: int = 0
-    states: dict[str, int] = {}
-    error: str = ""
-
-
-class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """An edge: numbers of nodes in the list. ``on``: success, failure or end."""
-
-    source: int
-    target: int
-    on: str = "success"
-
-
-class WorkflowDetail(msgspec.Struct, frozen=True, kw_only=True):
-    """A workflow and its picture; ``cut``: there are more nodes than are drawn."""
-
-    row: WorkflowRow
-    nodes: list[Node]
-    lines: list[Line]
-    width: float
-    height: float
-    cut: int = 0
-    actions: tuple[str, ...] = ()
 
 
 class FaultRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -344,10 +294,27 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     hint: str = ""
 
 
+class TaskNumbers(msgspec.Struct, frozen=True, kw_only=True):
+    """A task over a span of time. ``over``: jobs that came to their end, ``failed`` of them for good, which is the part
+    ``failing`` (0 to 1). Times in ms; ``wait``: from ready until started. ``spark``: ``over`` slot by slot.
+    """
+
+    over: int = 0
+    failed: int = 0
+    retried: int = 0
+    per_minute: float = 0.0
+    failing: float = 0.0
+    run_p50: float | None = None
+    run_p95: float | None = None
+    wait_p50: float | None = None
+    wait_p95: float | None = None
+    spark: list[int] = []
+
+
 class TaskRow(msgspec.Struct, frozen=True, kw_only=True):
     """A task this app declares, or one that live workers do (``here`` False: its arguments are not known).
 
-    ``more``: it takes arguments by any name besides its fields.
+    ``more``: it takes arguments by any name besides its fields. ``numbers``: None where they were not asked for.
     """
 
     name: str
@@ -359,6 +326,7 @@ class TaskRow(msgspec.Struct, frozen=True, kw_only=True):
     more: bool = False
     workers: int = 0
     paused: bool = False
+    numbers: TaskNumbers | None = None
 
 
 class Changed(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection, Sequence
+
 from windlass.admin import parse_states
 from windlass.console import show
-from windlass.console.desk import Desk, page_size
+from windlass.console.desk import Desk, now_ms, page_size
+from windlass.console.flows import Group, WorkflowDetail, WorkflowList, WorkflowRow
 from windlass.console.layout import lay_out
 from windlass.console.search import check_cursor
-from windlass.console.values import WorkflowDetail, WorkflowList, WorkflowRow
+from windlass.console.waterfall import waterfall
 from windlass.core.graph import GraphInfo
 from windlass.core.job import Job, State
 from windlass.errors import NotFound
+from windlass.picture import Drawn, Folding, drawing
 from windlass.store.base import MAX_BATCH, Store
 from windlass.workflow import shown_state
 
 MOST_READ = 10_000
 """Members of one workflow that are read for its picture."""
+
+FOLDED, MOST_OPEN = 8, 100
+"""So many jobs alike are drawn as one; unfolded, so many of them are drawn."""
 
 SCOPE_READ = 200
 """Members of each workflow in a list that are looked at to see whether it may be seen."""
@@ -58,16 +66,37 @@ async def graph_of(desk: Desk, id: str) -> GraphInfo:
     return graph
 
 
-async def one_workflow(desk: Desk, id: str) -> WorkflowDetail:
+async def one_workflow(desk: Desk, id: str, open: Collection[str] = ()) -> WorkflowDetail:
+    """``open``: the groups that are drawn job by job; all others are drawn as one from ``FOLDED`` jobs on."""
     graph, store = await graph_of(desk, id), await desk.store()
     members: list[Job] = []
     for first in range(0, min(graph.nodes, MOST_READ), MAX_BATCH):
         members += await store.members(graph.id, first - 1)
-    picture = lay_out(members, desk.values)
+    now, culprit = now_ms(), graph.culprit
+    folding = Folding(0, FOLDED - 1, frozenset(open), MOST_OPEN, culprit)
+    drawn = drawing(members, folding)
+    picture = lay_out(drawn, now, desk.values, culprit)
+    bars, cut_bars = waterfall(drawn, [one.group for one in drawn], now, culprit)
     actions = ["cancel"] if not graph.state.terminal and desk.access.may("cancel") else []
     actions += ["retry"] if graph.state in (State.FAILED, State.CANCELLED) and desk.access.may("retry") else []
     unread = max(graph.nodes - MOST_READ, 0)
     return WorkflowDetail(
         row=workflow_row(graph), nodes=picture.nodes, lines=picture.lines, width=picture.width, height=picture.height,
-        cut=picture.cut + unread, actions=tuple(actions),
+        cut=picture.cut + unread, groups=groups_of(drawn, folding), bars=bars, cut_bars=cut_bars,
+        began=graph.created_at, ended=graph.finished_at or now, actions=tuple(actions),
     )  # fmt: skip
+
+
+def groups_of(drawn: Sequence[Drawn], folding: Folding) -> list[Group]:
+    """Those that are folded, and those that were until somebody unfolded them."""
+    found: dict[str, list[Job]] = {}
+    for one in drawn:
+        if one.group:
+            found.setdefault(one.group, []).extend(one.jobs)
+    return [
+        Group(
+            key=key, label=show.one_line(jobs[0].task), count=len(jobs), open=key in folding.open,
+            states={str(state): count for state, count in Counter(job.state for job in jobs).most_common()},
+        )
+        for key, jobs in found.items()
+    ]  # fmt: skip

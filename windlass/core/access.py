@@ -29,6 +29,7 @@ RIGHTS = {
     "workers": "quiet, resume and stop workers",
     "purge": "delete many jobs at once",
     "schedules": "change, pause and run schedules",
+    "mute": "mute warnings for a time",
     "views": "save filters for everybody",
     "audit": "see who did what",
 }

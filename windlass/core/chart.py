@@ -26,6 +26,12 @@ BOUNDS = (
 """Upper bounds of the cells of a histogram in ms, inclusive; one more cell has what is above."""
 
 CELLS = len(BOUNDS) + 1
+MOST_SERIES = 500
+"""Series of one sheet. Where names of tasks are made up by callers there is no end to them."""
+
+OTHER = "(other)"
+"""The task of what is counted together, because there is too much of it to be told apart."""
+
 EVENTS = ("succeeded", "failed", "retried", "snoozed", "cancelled", "released", "waiting", "skipped")
 """What a run can come to, as transitions name it."""
 
@@ -99,6 +105,18 @@ def add_series(into: Series, series: Series) -> None:
     into.wait_ms += series.wait_ms
     into.run_ms += series.run_ms
     into.whole_ms += series.whole_ms
+
+
+def fold(series: Iterable[Series], most: int = MOST_SERIES) -> list[Series]:
+    """At most about so many series: those with the most runs stay, others are counted together, by queue."""
+    known = list(series)
+    if len(known) <= most:
+        return known
+    known.sort(key=lambda one: -sum(one.counts.values()))
+    rest: dict[str, Series] = {}
+    for one in known[most:]:
+        add_series(rest.setdefault(one.queue, Series(one.queue, OTHER, {})), one)
+    return [*known[:most], *rest.values()]
 
 
 def quantile(histogram: Sequence[int], part: float) -> float | None:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from windlass.core.duration import from_ms, show_ms
 from windlass.core.health import NO_WORKER, STUCK, Facts, flow_of, in_words
+from windlass.core.mute import NONE, Muted
 from windlass.core.notice import Book, Notice, Rule, offer
 from windlass.core.schedule import GONE
 
@@ -21,12 +22,16 @@ def stands_still(facts: Facts, patience: int) -> bool:
     return flow == NO_WORKER or (flow == STUCK and (facts.quiet is None or facts.quiet >= patience))
 
 
-def tell_of_queues(book: Book, rules: Iterable[Rule], app: str, queues: Mapping[str, Facts], now: int) -> None:
+def tell_of_queues(
+    book: Book, rules: Iterable[Rule], app: str, queues: Mapping[str, Facts], now: int, muted: Muted = NONE
+) -> None:  # fmt: skip
+    """What is muted is not told, and is news when the mute ends and it still stands still."""
     told: list[str] = []
     for rule in rules:
         for name, facts in queues.items() if "stuck" in rule.on else ():
             notice = _queue_notice(app, name, facts, now)
-            if rule.wants(notice) and stands_still(facts, rule.stuck_after):
+            heard = (flow_of(facts), name) not in muted
+            if heard and rule.wants(notice) and stands_still(facts, rule.stuck_after):
                 mark = f"{rule.key} {name}"
                 told.append(mark)
                 if mark not in book.stuck:
@@ -34,7 +39,10 @@ def tell_of_queues(book: Book, rules: Iterable[Rule], app: str, queues: Mapping[
     book.stuck = told
 
 
-def tell_of_schedules(book: Book, rules: Iterable[Rule], app: str, gone: Sequence[str], now: int) -> None:
+def tell_of_schedules(
+    book: Book, rules: Iterable[Rule], app: str, gone: Sequence[str], now: int, muted: Muted = NONE
+) -> None:  # fmt: skip
+    gone = [name for name in gone if ("schedule_paused", name) not in muted]
     for rule in rules:
         for name in gone:
             if name not in book.gone and "schedule" in rule.on:

@@ -23,14 +23,16 @@ from windlass.console.queues import queue_names
 from windlass.console.snapshot import Snapshot, snapshot, store_info
 from windlass.core.access import Access
 from windlass.core.breaker import Mode
+from windlass.core.chart import OTHER
 from windlass.core.limits import NO_LIMITS
 from windlass.core.terms import breaker_gate
 from windlass.errors import StoreError
 from windlass.gates import LimitInfo, limit_info
 from windlass.observe.families import as_text
 from windlass.observe.making import number, numbers
-from windlass.observe.names import DEAD, ENDS, FAILURES, JOBS, OTHER, SETTLED
+from windlass.observe.names import DEAD, ENDS, FAILURES, JOBS, SETTLED
 from windlass.observe.workers import worker_metrics
+from windlass.standing import slots_of
 from windlass.store.base import GateInfo, QueueInfo, Schedule, Total
 
 __all__ = ["store_metrics", "worker_metrics"]
@@ -158,7 +160,7 @@ def _workers(now: Snapshot) -> Iterator[Metric]:
     alive = [worker for worker in now.workers if worker.alive]
     yield numbers("windlass_workers", {("alive",): len(alive), ("lost",): len(now.workers) - len(alive)})
     yield number("windlass_slots", sum(worker.presence.concurrency for worker in alive))
-    yield number("windlass_slots_used", sum(worker.running for worker in alive))
+    yield number("windlass_slots_used", sum(slots_of(worker).busy for worker in alive))
 
 
 def _gates(now: Snapshot) -> list[LimitInfo]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from windlass.core.chart import OTHER
+
 
 class Spec(NamedTuple):
     """``kind``: counter, gauge or histogram."""
@@ -16,9 +18,6 @@ class Spec(NamedTuple):
     labels: tuple[str, ...]
     text: str
 
-
-OTHER = "(other)"
-"""The queue and task of what is told together, because there is too much of it to be told apart."""
 
 _BY = ("queue", "task")
 _GATE = ("kind", "name")

@@ -15,6 +15,8 @@ TABLE: tuple[Operation, ...] = (
     Operation("GET", "/overview", reads.overview),
     Operation("GET", "/chart", reads.chart),
     Operation("GET", "/warnings", reads.list_warnings),
+    Operation("POST", "/warnings/mute", writes.mute_warning, "mute"),
+    Operation("POST", "/warnings/unmute", writes.unmute_warning, "mute"),
     Operation("GET", "/store", reads.store_info),
     Operation("GET", "/events", reads.follow_events, sends=EVENTS, each=Event),
     Operation("GET", "/count", reads.count_jobs),

@@ -75,6 +75,12 @@ class FaultsQuery(msgspec.Struct, kw_only=True):
     task: Maybe = ""
 
 
+class TasksQuery(msgspec.Struct, kw_only=True):
+    """``span``: with numbers over so long a time; empty: without."""
+
+    span: Span | Literal[""] = "1h"
+
+
 class AuditQuery(msgspec.Struct, kw_only=True):
     after: Cursor = ""
     limit: Rows = 100
@@ -162,6 +168,22 @@ class OpenFor(msgspec.Struct, kw_only=True):
     """``seconds``: null until told otherwise."""
 
     seconds: Annotated[float, Meta(gt=0, le=31_536_000)] | None = None
+
+
+class Warned(msgspec.Struct, kw_only=True):
+    """``code`` and ``where`` as those of the warning."""
+
+    code: Name
+    where: Annotated[str, Meta(max_length=256)]
+
+
+class NewMute(msgspec.Struct, kw_only=True):
+    """``lasts``: ``30m``, ``2h``, ``1d``, from a minute to thirty days. ``reason``: not empty."""
+
+    code: Name
+    where: Annotated[str, Meta(max_length=256)]
+    lasts: Annotated[str, Meta(min_length=1, max_length=40)]
+    reason: Annotated[str, Meta(min_length=1, max_length=500)]
 
 
 class NewView(msgspec.Struct, kw_only=True):

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import msgspec
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
@@ -15,13 +16,15 @@ from starlette.routing import Route
 from windlass.console.console import Console
 from windlass.console.values import JobList, QueueRow
 from windlass.core.access import Access
+from windlass.core.chart import OTHER
 from windlass.core.filters import NAMES, Filter, parse_filter
 from windlass.errors import ConfigError
 from windlass.web import svg
 from windlass.web.api import TABLE
 from windlass.web.asking import chips, picked, with_term
 from windlass.web.site import render
-from windlass.web.words import FILTERS, a_minute, now_ms
+from windlass.web.sorting import Sort
+from windlass.web.words import FILTERS, a_minute, now_ms, part
 
 SPANS = ("15m", "1h", "4h", "24h", "7d")
 TARGET = "module:app"
@@ -29,6 +32,9 @@ TARGET = "module:app"
 
 MOST_NAMES = 500
 """Names in a list to pick from."""
+
+MOST_OPEN = 20
+"""Groups of a workflow that one page unfolds."""
 
 TALLIED = ("ready", "running", "scheduled", "waiting", "succeeded", "failed", "cancelled", "skipped")
 
@@ -63,7 +69,8 @@ async def page(request: Request, name: str, **context: Any) -> Response:
     """A page, with what every page shows: the counts beside the navigation."""
     console = console_of(request)
     rows = await console.queues()
-    tallies = {"failed": tally(rows, "failed"), "warnings": len(await console.warnings())}
+    heard = [warn for warn in await console.warnings() if not warn.muted_until]
+    tallies = {"failed": tally(rows, "failed"), "warnings": len(heard)}
     names = [row.name for row in rows][:MOST_NAMES]
     return await render(request, name, tallies=tallies, **{"queues": names, "target": TARGET, **context})
 
@@ -156,7 +163,33 @@ async def workflow_list(request: Request) -> Response:
 
 
 async def one_workflow(request: Request) -> Response:
-    return await page(request, "workflow.html", view=await console_of(request).workflow(request.path_params["id"]))
+    shown = Shown.read(request.query_params)
+    view = await console_of(request).workflow(request.path_params["id"], shown.open)
+    here = f"{request.scope.get('root_path', '')}/workflows/{part(view.row.id)}"
+    return await page(request, "workflow.html", view=view, shown=shown, here=here)
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """How a workflow is looked at, as its address says it: over ``time`` or as a graph, with some groups unfolded."""
+
+    time: bool
+    open: tuple[str, ...]
+
+    @classmethod
+    def read(cls, asked: QueryParams) -> Shown:
+        return cls(asked.get("view") == "time", tuple(dict.fromkeys(asked.getlist("open")))[:MOST_OPEN])
+
+    def over_time(self, time: bool) -> str:
+        return Shown(time, self.open).query()
+
+    def turned(self, key: str) -> str:
+        """With a group the other way: folded or unfolded."""
+        rest = tuple(name for name in self.open if name != key)
+        return Shown(self.time, rest if key in self.open else (*rest, key)).query()
+
+    def query(self) -> str:
+        asked = [("view", "time")] if self.time else []
+        return f"?{urlencode([*asked, *(('open', key) for key in self.open)])}"
 
 
 async def dead_letters(request: Request) -> Response:
@@ -180,7 +213,11 @@ async def gates(console: Console) -> list[Any]:
 
 
 async def task_list(request: Request) -> Response:
-    return await page(request, "tasks.html", rows=await console_of(request).tasks())
+    asked = request.query_params
+    span = asked.get("span", "1h") if asked.get("span") in SPANS else "1h"
+    sort = Sort.read(asked.get("sort", ""))
+    rows = await console_of(request).tasks(span)
+    return await page(request, "tasks.html", rows=sort.put(rows), sort=sort, span=span, spans=SPANS, other=OTHER)
 
 
 async def one_task(request: Request) -> Response:

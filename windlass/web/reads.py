@@ -10,6 +10,7 @@ from starlette.responses import Response, StreamingResponse
 
 from windlass.breakers import BreakerInfo
 from windlass.console.console import Console
+from windlass.console.flows import WorkflowDetail, WorkflowList
 from windlass.console.values import (
     AuditList,
     Chart,
@@ -25,8 +26,6 @@ from windlass.console.values import (
     View,
     Warn,
     WorkerRow,
-    WorkflowDetail,
-    WorkflowList,
 )
 from windlass.core.job import Job
 from windlass.gates import LimitInfo
@@ -141,9 +140,9 @@ async def list_breakers(console: Console) -> list[BreakerInfo]:
     return await console.breakers()
 
 
-async def list_tasks(console: Console) -> list[TaskRow]:
-    """Every task that this app or a live worker declares."""
-    return await console.tasks()
+async def list_tasks(console: Console, asked: ask.TasksQuery) -> list[TaskRow]:
+    """Every task that this app or a live worker declares, with how often it runs and fails, and how long it takes."""
+    return await console.tasks(asked.span)
 
 
 async def get_task(console: Console, name: str) -> TaskRow:

@@ -18,6 +18,7 @@ from windlass import __version__
 from windlass.app import Windlass
 from windlass.core.access import RIGHTS
 from windlass.errors import ConfigError
+from windlass.web.dialogs import DIALOGS
 from windlass.web.feeds import Feeds
 from windlass.web.guard import put_cookie
 
@@ -64,7 +65,7 @@ class Site:
             trim_blocks=True, lstrip_blocks=True,
         )  # fmt: skip
         self.templates.filters.update(filters)
-        self.templates.globals["RIGHTS"] = RIGHTS
+        self.templates.globals.update(RIGHTS=RIGHTS, DIALOGS=DIALOGS)
 
 
 def site_of(request: Request) -> Site:

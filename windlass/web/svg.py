@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 from markupsafe import Markup, escape
 
-from windlass.console.values import Attempt, Chart, Node, Point, WorkflowDetail
+from windlass.console.flows import Bar, Node, WorkflowDetail
+from windlass.console.values import Attempt, Chart, Point
 from windlass.core.duration import show_ms
 
 STACK = ("succeeded", "cancelled", "other", "retried", "failed")
@@ -267,8 +268,30 @@ def timeline(attempts: Sequence[Attempt], start: int, end: int) -> Picture | Non
 # -- workflows
 
 
-def graph(detail: WorkflowDetail, link: Callable[[str], str]) -> Markup:
-    """A workflow: boxes coloured by state, lines from what comes before. ``link``: the address of a job's page."""
+def bar(row: Bar, began: int, ended: int) -> Markup:
+    """One row of a waterfall: the wait, then the run, to scale from the workflow's beginning to its end."""
+    scale = 1000 / max(ended - began, 1)
+
+    def strip(kind: str, since: int, until: int) -> Markup:
+        x = min(max((since - began) * scale, 0.0), 998.0)
+        width = min(max((until - since) * scale, 2.0), 1000 - x)
+        size = {"y": 4 if kind.startswith("run") else 7, "height": 12 if kind.startswith("run") else 6}
+        return tag("rect", {"class": kind, "x": x, "width": width, **size})
+
+    shapes: list[Markup] = []
+    said = [row.state]
+    if row.wait and (row.start or ended) > row.wait:
+        shapes.append(strip("wait", row.wait, row.start or ended))
+        said.append(f"waited {show_ms((row.start or ended) - row.wait)}")
+    if row.start:
+        shapes.append(strip(f"run {plain(row.state, 20)}", row.start, row.end or ended))
+        said.append(f"ran {show_ms((row.end or ended) - row.start)}")
+    view = {"viewBox": "0 0 1000 20", "preserveAspectRatio": "none", "role": "img"}
+    return tag("svg", view, tag("title", {}, ", ".join(said)), *shapes)
+
+
+def graph(detail: WorkflowDetail, link: Callable[[Node], str]) -> Markup:
+    """A workflow: boxes coloured by state, lines from what comes before. ``link``: where a press on a box leads."""
     wide, tall = max(detail.width, BOX[0]), max(detail.height, BOX[1])
     size: Attributes = {"refX": 7, "refY": 4, "markerWidth": 7, "markerHeight": 7, "orient": "auto"}
     arrow = tag("marker", {"id": "arrow", "viewBox": "0 0 8 8", **size}, tag("path", {"d": "M0 0L8 4L0 8Z"}))
@@ -295,28 +318,43 @@ def _edge(source: Node, target: Node, on: str) -> Markup:
     return tag("path", {"class": f"line {on}", "d": way, "marker-end": "url(#arrow)"})
 
 
-def _node(node: Node, link: Callable[[str], str]) -> Markup:
+def _node(node: Node, link: Callable[[Node], str]) -> Markup:
     size: Attributes = {"width": BOX[0], "height": BOX[1], "rx": 6}
     said = _states(node) if node.folded else node.state
+    if node.took is not None:
+        said += f" · {show_ms(node.took)}"
     shapes = [
         tag("rect", {"class": "box", "x": 0, "y": 0, **size}),
         tag("rect", {"class": "side", "x": 0, "y": 0, "width": 5, "height": BOX[1], "rx": 2.5}),
-        tag("text", {"x": 14, "y": 18}, fit(node.label, LETTERS)),
+        tag("text", {"x": 14, "y": 18}, fit(f"{node.label} × {node.folded:,}" if node.folded else node.label, LETTERS)),
         tag("text", {"class": "said", "x": 14, "y": 34}, fit(": ".join(filter(None, [said, node.error])), LETTERS + 4)),
         tag("title", {}, "\n".join(filter(None, [plain(node.label), said, plain(node.error), plain(node.id)]))),
     ]
-    place = {"class": f"node {plain(node.state, 20)}", "transform": f"translate({_text(node.x)} {_text(node.y)})"}
+    mark = f"node {plain(node.state, 20)}{' culprit' if node.culprit else ''}{' many' if node.folded else ''}"
+    place = {"class": mark, "transform": f"translate({_text(node.x)} {_text(node.y)})"}
     if node.folded:
-        shapes = [tag("rect", {"class": "back", "x": 4, "y": 4, **size}), *shapes]
+        back = tag("rect", {"class": "back", "x": 4, "y": 4, **size})
+        return tag("a", {**place, "href": link(node), "data-key": f"many {node.group}"}, back, *shapes, *_shares(node))
     if not node.id:
         return tag("g", {**place, "data-key": node.label}, *shapes)
-    return tag("a", {**place, "href": link(node.id), "data-key": node.id}, *shapes)
+    if node.culprit:
+        place["id"] = "culprit"
+    return tag("a", {**place, "href": link(node), "data-key": node.id}, *shapes)
+
+
+def _shares(node: Node) -> Iterable[Markup]:
+    """The states of many jobs as parts of a line along the lower edge of their box."""
+    x, wide = 9.0, BOX[0] - 14
+    for state, count in node.states.items():
+        part = wide * count / node.folded
+        yield tag("rect", {"class": f"share {plain(state, 20)}", "x": x, "y": BOX[1] - 5, "width": part, "height": 3})
+        x += part
 
 
 def _states(node: Node) -> str:
     """Of many jobs in one box."""
     others = [f"{count} {state}" for state, count in node.states.items() if count and state != "succeeded"]
-    return ", ".join([f"{node.folded} jobs", *others])
+    return ", ".join(others) or "all succeeded"
 
 
 def fit(text: str, letters: int) -> str:

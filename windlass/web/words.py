@@ -15,11 +15,14 @@ from urllib.parse import quote
 import msgspec
 from markupsafe import Markup
 
-from windlass.console.values import Chart, JobRow, Point, Warn, WorkflowDetail
+from windlass.console.flows import Bar, WorkflowDetail
+from windlass.console.values import Chart, JobRow, Point, Warn, WorkerRow
 from windlass.core.chart import MINUTE
 from windlass.core.duration import show_ms
 from windlass.core.filters import quoted
 from windlass.core.limits import Rate, show_rate
+from windlass.core.timing import find_zone
+from windlass.errors import ConfigError
 from windlass.web import svg
 from windlass.why import Reason
 
@@ -30,12 +33,23 @@ SHAPES = {
     "waiting": "waiting", "scheduled": "scheduled", "ready": "ready", "running": "running", "retrying": "running",
     "succeeded": "succeeded", "done": "succeeded", "alive": "succeeded", "failed": "failed", "lost": "failed",
     "stuck": "failed", "no_worker": "failed", "refused": "failed", "crashed": "failed", "cancelled": "cancelled",
-    "skipped": "skipped", "paused": "paused", "draining": "paused", "retried": "retried", "snoozed": "retried",
+    "skipped": "skipped", "paused": "paused", "draining": "paused", "quiet": "paused",
+    "stopping": "paused", "retried": "retried", "snoozed": "retried",
     "flowing": "flowing", "saturated": "flowing",
 }  # fmt: skip
 """The sign beside a state's name, so that colour is never all there is."""
 
+FAR = 300 * 24 * 3_600_000
+"""So far away (ms), an instant is told with its year."""
+
 OVER = ("succeeded", "failed", "cancelled", "skipped")
+
+
+TOLD = {
+    "quiet": ("quiet", "told to go quiet"), "resume": ("running", "told to resume"),
+    "stop": ("stopping", "told to stop"),
+}  # fmt: skip
+"""An order to a worker: the mode it is in once it obeys, and how it is told."""
 
 
 def now_ms() -> int:
@@ -74,6 +88,18 @@ def percent(value: float) -> str:
     return f"{value:.0f} %"
 
 
+def share(part: float) -> str:
+    """A part of a whole; a small one is never told as none."""
+    if not part:
+        return "0 %"
+    return "<0.1 %" if part < 0.001 else f"{100 * part:.1f} %"
+
+
+def pace(a_minute: float) -> str:
+    """So many in a minute."""
+    return svg.short(a_minute) if a_minute >= 100 or not a_minute else f"{a_minute:.2g}"
+
+
 def rate(value: Rate) -> str:
     return show_rate(value)
 
@@ -95,8 +121,14 @@ def clock(ms: int) -> str:
     return text[11:19] if len(text) == 20 else text
 
 
-def stamp(ms: int) -> str:
-    return iso(ms).replace("T", " ").replace("Z", " UTC")
+def in_zone(ms: int, zone: str) -> str:
+    """The clock on the wall where a schedule is at home: ``Fri 20 Nov, 03:00``. The zone stands above it."""
+    try:
+        at = datetime.fromtimestamp(ms / 1000, UTC if zone in ("", "UTC") else find_zone(zone, "schedule"))
+    except (ConfigError, ValueError, OverflowError, OSError):
+        return iso(ms)
+    year = " %Y" if abs(ms - now_ms()) > FAR else ""
+    return at.strftime(f"%a %-d %b{year}, %H:%M{':%S' if at.second else ''}")
 
 
 def ago(ms: int) -> str:
@@ -130,6 +162,12 @@ def words(name: str) -> str:
 
 def shape(name: str) -> str:
     return SHAPES.get(name, "dot")
+
+
+def asked_of(row: WorkerRow) -> str:
+    """What a worker was told and does not do yet."""
+    mode, said = TOLD.get(row.ordered, (row.mode, ""))
+    return said if row.alive and row.mode != mode else ""
 
 
 def short_text(text: str, most: int = 300) -> str:
@@ -184,8 +222,13 @@ def a_minute(chart: Chart, slots: int = 5) -> str:
     return svg.short(mean) if mean >= 10 or not mean else f"{mean:.1f}"
 
 
-def graph(view: WorkflowDetail, base: str) -> Markup:
-    return svg.graph(view, lambda id: f"{base}/jobs/{part(id)}")
+def graph(view: WorkflowDetail, base: str, unfold: Callable[[str], str]) -> Markup:
+    return svg.graph(view, lambda node: unfold(node.group) if node.folded else f"{base}/jobs/{part(node.id)}")
+
+
+def lasted(bar: Bar, now: int) -> int | None:
+    """How long a row's code ran, till now while it does."""
+    return max((bar.end or now) - bar.start, 0) if bar.start else None
 
 
 # -- where to act
@@ -231,10 +274,12 @@ def reason_place(reason: Reason) -> Place | None:
 
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "number": number, "compact": svg.short, "counted": counted, "dur": dur, "bytes": size, "percent": percent,
-    "rate": rate, "iso": iso, "clock": clock, "stamp": stamp, "ago": ago, "to_ms": to_ms, "newest": newest,
-    "words": words, "shape": shape, "short_text": short_text, "first_line": first_line,
+    "share": share, "pace": pace, "rate": rate,
+    "iso": iso, "clock": clock, "in_zone": in_zone, "ago": ago, "to_ms": to_ms, "newest": newest,
+    "words": words, "shape": shape, "asked_of": asked_of, "short_text": short_text, "first_line": first_line,
     "first_word": first_word,
     "part": part, "json": as_json, "quoted": quoted, "series": series, "sums": sums, "busy": busy, "place": place,
     "reason_place": reason_place, "throughput": svg.throughput, "quantiles": svg.quantiles, "spark": svg.spark,
     "gauge": svg.gauge, "parts": svg.parts, "graph": graph,
+    "bar": svg.bar, "lasted": lasted,
 }  # fmt: skip

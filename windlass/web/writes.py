@@ -8,7 +8,8 @@ from msgspec import UNSET
 
 from windlass.breakers import BreakerInfo
 from windlass.console.console import Console
-from windlass.console.values import Changed, QueueRow, ScheduleRow, TaskRow, View, WorkerRow, WorkflowDetail
+from windlass.console.flows import WorkflowDetail
+from windlass.console.values import Changed, QueueRow, ScheduleRow, TaskRow, View, Warn, WorkerRow
 from windlass.errors import ConfigError
 from windlass.web import asked as ask
 from windlass.web.asked import given
@@ -175,6 +176,16 @@ async def cancel_workflow(console: Console, asked: ask.Why, id: str) -> Workflow
 async def retry_workflow(console: Console, id: str) -> WorkflowDetail:
     """Run again what failed in a workflow."""
     return await console.retry_workflow(id)
+
+
+async def mute_warning(console: Console, asked: ask.NewMute) -> Warn:
+    """Let a warning be heard no more for a time: it is shown as muted, and nobody is notified of it."""
+    return await console.mute_warning(asked.code, asked.where, asked.lasts, asked.reason)
+
+
+async def unmute_warning(console: Console, asked: ask.Warned) -> Warn:
+    """Let a warning be heard again."""
+    return await console.unmute_warning(asked.code, asked.where)
 
 
 async def save_view(console: Console, asked: ask.NewView) -> View:

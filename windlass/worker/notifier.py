@@ -20,6 +20,7 @@ from windlass.call import Draft, new_id
 from windlass.context import read_meta
 from windlass.core.event import Entry, Event, expand
 from windlass.core.job import Job, State
+from windlass.core.mute import MOST, NONE, SHELF, Muted, decode
 from windlass.core.notice import (
     Book,
     DeadLetter,
@@ -224,6 +225,7 @@ class Notifier:
         deaths = [event for event in events if _is_death(event)]
         book.failed += len(deaths)
         records = await self._records(deaths)
+        muted = await self._muted() if deaths else NONE
         drafts: list[Draft] = []
         for event in deaths:
             record = records.get(event.job)
@@ -236,12 +238,20 @@ class Notifier:
             else:
                 letter = letter_of_event(event, schedule)
             drafts += self._notices.letter_drafts(letter, _trace_of(meta.headers), event.cursor)
-            self._offer_death(book, letter)
+            self._offer_death(book, letter, muted)
         await self._insert(drafts)
         for notice in late_notices(self._app.name, events):
             self._offer(book, notice)
 
-    def _offer_death(self, book: Book, letter: DeadLetter) -> None:
+    async def _muted(self) -> Muted:
+        """What operators want to hear nothing of for now."""
+        items = await self._store.shelf(SHELF, limit=MOST)
+        return frozenset(decode((item.body for item in items), self._clock()))
+
+    def _offer_death(self, book: Book, letter: DeadLetter, muted: Muted) -> None:
+        """A muted queue's dead letters are told to nobody; their handlers are called as ever."""
+        if ("dead_growing", letter.queue) in muted:
+            return
         for rule in self._notices.rules.values():
             notice = dead_notice(self._app.name, letter, bool(letter.schedule) and "schedule" in rule.on)
             if rule.wants(notice):
@@ -263,7 +273,7 @@ class Notifier:
         """Events were dropped before they were read: the dead letters themselves say what happened since."""
         log.warning("notices are behind the events that are kept, and are made up from the dead letters")
         book, failures, after = self._draft_book(), await self._failures(), ""
-        since = book.at
+        since, muted = book.at, await self._muted()
         while True:
             page = await self._store.find(Query(states=(State.FAILED,), after=after, limit=CHUNK))
             drafts: list[Draft] = []
@@ -273,7 +283,7 @@ class Notifier:
                 if is_new and not self._notices.is_own(record.task, meta.correlation_id):
                     letter = letter_of_record(record, meta.headers.get(NAME_HEADER, ""))
                     drafts += self._notices.letter_drafts(letter, _trace_of(meta.headers))
-                    self._offer_death(book, letter)
+                    self._offer_death(book, letter, muted)
             await self._insert(drafts)
             if not page.cursor:
                 break
@@ -293,8 +303,9 @@ class Notifier:
         queues.pop(QUEUE, None)  # nobody could be told
         gone = await self._lookout.gone() if self._heeds_schedules else []
         book, rules, now = self._draft_book(), self._notices.rules.values(), self._clock()
-        tell_of_queues(book, rules, self._app.name, queues, now)
-        tell_of_schedules(book, rules, self._app.name, gone, now)
+        muted = await self._muted()
+        tell_of_queues(book, rules, self._app.name, queues, now, muted)
+        tell_of_schedules(book, rules, self._app.name, gone, now, muted)
         if book != self._book:
             await self._commit(book)
             await self._send_outbox()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from time import monotonic
 
-from windlass.core.chart import BOUNDS, CELLS, HOURS, MINUTES, SPANS, Series, Sheet, add_series, merge
+from windlass.core.chart import BOUNDS, CELLS, HOURS, MINUTES, SPANS, Series, Sheet, add_series, fold, merge
 from windlass.core.job import Claim
 
 TERMINAL = frozenset({"succeeded", "failed", "cancelled"})
@@ -38,7 +38,7 @@ class Slot:
         _add(self._series, series)
 
     def sheet(self) -> Sheet:
-        return Sheet(list(self._series.values()), self._slots, self._lost)
+        return Sheet(fold(self._series.values()), self._slots, self._lost)
 
 
 class Tracker:

@@ -8,7 +8,8 @@ from windlass.cli import output
 from windlass.cli.operator import quoted
 from windlass.cli.top.model import Row
 from windlass.console.console import Console
-from windlass.console.values import FaultRow, JobRow, QueueRow, ScheduleRow, WorkerRow, WorkflowRow
+from windlass.console.flows import WorkflowRow
+from windlass.console.values import FaultRow, JobRow, QueueRow, ScheduleRow, WorkerRow
 
 COLUMNS: dict[str, tuple[str, ...]] = {
     "queues": ("queue", "flow", "ready", "running", "scheduled", "failed", "oldest", "per min", "workers", "lately"),
@@ -106,7 +107,7 @@ def _job(row: JobRow, now: int) -> Row:
 
 def _worker(row: WorkerRow) -> Row:
     cells = (
-        row.id, "yes" if row.alive else "no", f"{row.running}/{row.slots}", f"{row.memory / 1_048_576:.0f} MB",
+        row.id, "yes" if row.alive else "no", f"{row.busy}/{row.slots}", f"{row.memory / 1_048_576:.0f} MB",
         _took(row.lag), f"{row.done:,}", output.about(row.beat_age), ", ".join(row.queues),
     )  # fmt: skip
     return Row(row.id, cells, "" if row.alive else "red", f"state:running worker:{quoted(row.id)}")

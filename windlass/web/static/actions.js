@@ -1,6 +1,6 @@
 // Buttons and forms that change something. What they send stands in their data attributes; nothing is sent by a link.
 import { call, path } from "./api.js";
-import { ask, complain, open } from "./dialogs.js";
+import { ask, complain, open, questionOf } from "./dialogs.js";
 import { read } from "./forms.js";
 import { refresh } from "./live.js";
 import { toast } from "./toast.js";
@@ -39,15 +39,13 @@ async function after(answer, toastText, then) {
 }
 
 async function press(button) {
-  const { post, body = "{}", toast: said = "Done", ask: question, typed, then, method = "POST" } = button.dataset;
+  const { post, body = "{}", toast: said = "Done", typed, then, method = "POST" } = button.dataset;
   const given = JSON.parse(body);
   const purge = typed && post.endsWith("/purge");
   const steps = purge ? (report, stopped) => inSteps(post, { confirm: typed }, report, stopped) : null;
   let answer;
-  if (question) {
-    const title = button.textContent.trim() || button.getAttribute("aria-label");
-    const danger = button.classList.contains("danger") || method === "DELETE";
-    answer = await ask({ title, text: question, go: title, danger, typed: typed ?? "", work: steps });
+  if (button.dataset.ask) {
+    answer = await ask({ ...questionOf(button), typed: typed ?? "", work: steps });
     if (answer === null) return;
   }
   button.disabled = true;

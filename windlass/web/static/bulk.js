@@ -1,16 +1,14 @@
 // Many jobs at once: those picked in a table, or all that a filter finds, with a count first and then in steps.
 import { parameters, told } from "./actions.js";
 import { call } from "./api.js";
-import { ask } from "./dialogs.js";
+import { ask, questionOf } from "./dialogs.js";
 import { refresh } from "./live.js";
 import { toast } from "./toast.js";
 
-const WORDS = {
-  retry: ["Retry", "retried"], cancel: ["Cancel", "cancelled"], delete: ["Delete", "deleted"],
-  promote: ["Run now", "promoted"], reprioritise: ["Change the priority of", "changed"],
-  reschedule: ["Reschedule", "rescheduled"], move: ["Move", "moved"],
+const DONE = {
+  retry: "retried", cancel: "cancelled", delete: "deleted", promote: "promoted", reprioritise: "changed",
+  reschedule: "rescheduled", move: "moved",
 };
-const DANGER = new Set(["cancel", "delete"]);
 const jobs = (count) => `${count.toLocaleString("en")} ${count === 1 ? "job" : "jobs"}`;
 let matching = false;
 
@@ -42,26 +40,26 @@ export function pickAll(on) {
 }
 
 function report(action, changed, skipped, lines) {
-  const [, past] = WORDS[action];
-  const text = `${jobs(changed)} ${past}${skipped ? `, ${skipped.toLocaleString("en")} left out` : ""}`;
+  const text = `${jobs(changed)} ${DONE[action]}${skipped ? `, ${skipped.toLocaleString("en")} left out` : ""}`;
   toast([text, ...lines].join("\n"), changed === 0 && skipped > 0);
 }
 
-async function onPicked(action, params) {
+function questionAbout(button, many) {
+  const question = questionOf(button);
+  return { ...question, title: question.title.replace("{jobs}", many) };
+}
+
+async function onPicked(button, action, params) {
   const ids = picked();
-  const [verb] = WORDS[action];
-  if (DANGER.has(action)) {
-    const text = action === "delete" ? "This cannot be undone." : "Jobs that run are asked to stop.";
-    if ((await ask({ title: `${verb} ${jobs(ids.length)}?`, text, go: verb, danger: true })) === null) return;
-  }
+  const question = questionAbout(button, jobs(ids.length));
+  if (question.danger && (await ask(question)) === null) return;
   const answer = await call("POST", "api/jobs/actions", { action, ids, params });
   const { skipped, lines } = told(answer);
   report(action, answer.changed?.length ?? 0, skipped, lines);
   clear();
 }
 
-async function onMatching(action, filter, params) {
-  const [verb] = WORDS[action];
+async function onMatching(button, action, filter, params) {
   const found = await call("GET", `api/count?filter=${encodeURIComponent(filter)}`);
   if (!found.count && found.exact) {
     toast("No job matches any more");
@@ -81,8 +79,9 @@ async function onMatching(action, filter, params) {
     } while (after && !stopped());
     return true;
   };
-  const text = `${about} match: ${filter || "all jobs"}`;
-  const answer = await ask({ title: `${verb} ${about}?`, text, go: verb, danger: DANGER.has(action), work });
+  const question = questionAbout(button, about);
+  const text = `${about} match: ${filter || "all jobs"}. ${question.text}`.trim();
+  const answer = await ask({ ...question, text, work });
   if (answer !== null || changed) report(action, changed, skipped, []);
   clear();
 }
@@ -93,9 +92,9 @@ async function start(button) {
   if (!params) return;
   const own = button.dataset.filter;
   try {
-    if (own !== undefined) await onMatching(action, own, params);
-    else if (matching) await onMatching(action, document.getElementById("list").dataset.filter, params);
-    else await onPicked(action, params);
+    if (own !== undefined) await onMatching(button, action, own, params);
+    else if (matching) await onMatching(button, action, document.getElementById("list").dataset.filter, params);
+    else await onPicked(button, action, params);
   } catch (error) {
     toast(error.message, true);
   }

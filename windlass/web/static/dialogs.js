@@ -13,9 +13,15 @@ export function complain(scope, text) {
   place.hidden = false;
 }
 
+// The words of a question stand on the button that asks it: windlass/web/dialogs.py has them all.
+export function questionOf(button) {
+  const { ask, text, go, stay: keep, danger } = button.dataset;
+  return { title: ask, text, go, keep, danger: danger !== undefined };
+}
+
 // Ask; `typed` has to be typed first. `work(report)` runs while the dialog shows how far it is; `stopped()` says when to
 // end. Answers what `work` did, or null where the answer was no.
-export function ask({ title, text, go = "Yes", danger = false, typed = "", work = null }) {
+export function ask({ title, text, go, keep, danger = false, typed = "", work = null }) {
   const dialog = document.getElementById("ask");
   const button = document.getElementById("ask-go");
   const typing = document.getElementById("ask-typed");
@@ -33,7 +39,7 @@ export function ask({ title, text, go = "Yes", danger = false, typed = "", work 
   field.value = "";
   button.disabled = Boolean(typed);
   const close = dialog.querySelector("[data-close]");
-  close.textContent = "Cancel";
+  close.textContent = keep;
 
   return new Promise((resolve) => {
     const control = new AbortController();
@@ -66,7 +72,7 @@ export function ask({ title, text, go = "Yes", danger = false, typed = "", work 
       button.hidden = true;
       typing.hidden = true;
       progress.hidden = false;
-      close.textContent = "Stop";
+      close.textContent = "Stop here";
       const bar = progress.querySelector("progress");
       bar.removeAttribute("value");
       const report = (done, total) => {
@@ -82,7 +88,7 @@ export function ask({ title, text, go = "Yes", danger = false, typed = "", work 
       } catch (error) {
         working = false;
         complain(dialog, error.message);
-        close.textContent = "Close";
+        close.textContent = "Close question";
         if (!dialog.open) dialog.dispatchEvent(new Event("close"));
       }
     };

@@ -28,6 +28,18 @@ export function local(at) {
   return new Date(at).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
 }
 
+const ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
+const FAR = 300 * 86400 * 1000;
+
+// As the server writes what a schedule's own clock shows.
+function wall(ms) {
+  const at = new Date(ms);
+  const options = { weekday: "short", day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", hour12: false };
+  if (at.getSeconds()) options.second = "2-digit";
+  if (Math.abs(ms - Date.now()) > FAR) options.year = "numeric";
+  return at.toLocaleString("en-GB", options);
+}
+
 function fresh() {
   for (const node of document.querySelectorAll("time[data-at]")) {
     const at = Number(node.dataset.at);
@@ -44,7 +56,8 @@ function fresh() {
     put(node, far ? at.toLocaleString(undefined, options) : at.toLocaleTimeString(undefined, options));
     node.title = local(at);
   }
-  for (const node of document.querySelectorAll("[data-stamp]")) put(node, local(Number(node.dataset.stamp)));
+  for (const node of document.querySelectorAll("[data-stamp]")) put(node, wall(Number(node.dataset.stamp)));
+  for (const node of document.querySelectorAll("[data-zone]")) put(node, `${node.dataset.zone}, ${ZONE}`);
 }
 
 export function startTimes() {

@@ -1,0 +1,73 @@
+"""Muting warnings: for a time, with a reason, for everybody, and with a record of who did."""
+
+from __future__ import annotations
+
+import msgspec
+
+from windlass.console import overview, show
+from windlass.console.audit import Deed, act
+from windlass.console.desk import Desk, now_ms
+from windlass.console.values import Warn
+from windlass.core import mute
+from windlass.core.duration import Duration, show_ms, to_ms
+from windlass.core.hints import did_you_mean
+from windlass.core.ids import check_name
+from windlass.errors import ConfigError, NotFound
+from windlass.store.base import Item
+
+REASON_MOST = 500
+
+
+async def mute_warning(desk: Desk, code: str, where: str, lasts: Duration, reason: str) -> Warn:
+    """The warning, with its mute. What was muted before is muted anew."""
+    details = {"lasts": str(lasts), "reason": reason}
+    async with act(desk, "mute_warning", f"{code} {where}".strip(), details) as deed:
+        _need(deed, code, where)
+        said = show.one_line(reason.strip(), REASON_MOST)
+        if not said:
+            raise ConfigError("a mute needs a reason: others will ask why nobody was told")
+        ms = to_ms(lasts, "lasts")
+        if not mute.SHORTEST <= ms <= mute.LONGEST:
+            raise ConfigError(
+                f"lasts is {lasts!r}; give from {show_ms(mute.SHORTEST)} to {show_ms(mute.LONGEST)}, such as 2h"
+            )
+        warn = await _find(desk, code, where)
+        await deed.begin(_queues(warn))
+        now = now_ms()
+        given = mute.Mute(code=code, where=where, until=now + ms, by=desk.access.user, reason=said, at=now)
+        body = msgspec.json.encode(given)
+        store = await desk.store()
+        await store.shelve([Item(shelf=mute.SHELF, key=mute.key_of(code, where), body=body, ttl=ms)])
+        deed.record.count = 1
+    return overview.with_mute(warn, given)
+
+
+async def unmute_warning(desk: Desk, code: str, where: str) -> Warn:
+    """The warning, heard again."""
+    async with act(desk, "unmute_warning", f"{code} {where}".strip()) as deed:
+        _need(deed, code, where)
+        warn = await _find(desk, code, where)
+        await deed.begin(_queues(warn))
+        await (await desk.store()).shelve([Item(shelf=mute.SHELF, key=mute.key_of(code, where))])
+        deed.record.count = 1
+    return overview.with_mute(warn, None)
+
+
+def _need(deed: Deed, code: str, where: str) -> None:
+    deed.need("read")
+    deed.need("mute", where if code in overview.OF_QUEUES else None)
+
+
+async def _find(desk: Desk, code: str, where: str) -> Warn:
+    """A warning for these eyes. One of a queue may be muted before it is given: its workers may be about to stop."""
+    known = {(warn.code, warn.where): warn for warn in await overview.warnings(desk)}
+    if (code, where) in known:
+        return known[code, where]
+    if code in overview.OF_QUEUES:
+        return Warn(code=code, where=check_name("queue", where), text=f"queue {where}: nothing to warn of now")
+    hint = did_you_mean(f"{code} {where}", [f"{one} {place}" for one, place in known] or sorted(overview.OF_QUEUES))
+    raise NotFound(f"there is no warning {code!r} about {where!r}{hint}; it may have passed")
+
+
+def _queues(warn: Warn) -> list[str]:
+    return [warn.where] if warn.code in overview.OF_QUEUES else []
