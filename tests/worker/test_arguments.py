@@ -203,7 +203,7 @@ async def test_nothing_is_ever_imported_or_rebuilt_from_an_error(app: Windlass) 
 
     async with app.worker():
         handle = await odd.enqueue()
-        with pytest.raises(JobFailed, match="no message: str\\(\\) of .*Odd raised RuntimeError") as caught:
+        with pytest.raises(JobFailed, match=r"no message: str\(\) of .*Odd raised RuntimeError") as caught:
             await within(handle)
         assert caught.value.error_type.endswith("Odd")
         record = await handle.record()
