@@ -303,7 +303,7 @@ def damaged(id: bytes) -> Job:
     """A record that cannot be read, shown as what it becomes as soon as a call that writes comes upon it."""
     return Job(
         id=id.decode(), task="windlass.corrupt", version=1, queue="", priority=5, state=State.FAILED, payload=b"null",
-        meta=b"{}", reason="corrupt record", fingerprint="corrupt-record", error=lifecycle.corrupt_error(),
+        meta=b"{}", reason=lifecycle.CORRUPT, fingerprint=lifecycle.CORRUPT_MARK, error=lifecycle.corrupt_error(),
     )  # fmt: skip
 
 

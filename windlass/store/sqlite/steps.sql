@@ -125,7 +125,8 @@ END;
 CREATE TEMP VIEW apply (now) AS SELECT NULL;
 CREATE TEMP TRIGGER apply_body INSTEAD OF INSERT ON apply BEGIN
     INSERT OR IGNORE INTO buckets (name, most, age, size)
-    SELECT DISTINCT keep, CAST(keep AS INTEGER), CAST(substr(keep, instr(keep, '|') + 1) AS INTEGER), 0
+    SELECT DISTINCT keep, iif(keep GLOB '*|*|*', CAST(keep AS INTEGER), -1),  -- damaged, it must not drop anything
+        CAST(substr(keep, instr(keep, '|') + 1) AS INTEGER), 0
     FROM moved WHERE keep IS NOT NULL;
     UPDATE jobs SET
         state = m.goes, hold = m.hold, place = m.place, worker = 0,

@@ -37,9 +37,12 @@ def queues(tx: Tx) -> list[QueueInfo]:
         if many:
             info.counts[str(STATES[state])] = many
     for queue, at in tx.all(OLDEST):
+        if at is None:  # a job that is counted here was lost
+            continue
         infos[queue].oldest_ready = tx.now - at
     for queue, lanes in tx.all(LANES) if tx.lanes else ():
-        infos[queue].lanes = lanes
+        if queue in infos:
+            infos[queue].lanes = lanes
     return list(infos.values())
 
 

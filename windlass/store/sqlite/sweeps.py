@@ -8,6 +8,7 @@ from windlass.store.sqlite.asides import next_parking, park
 from windlass.store.sqlite.codes import FAILED
 from windlass.store.sqlite.expiry import expire, promote
 from windlass.store.sqlite.mailbox import nobody_there, remove_leftover
+from windlass.store.sqlite.mending import audit as audit_jobs
 from windlass.store.sqlite.nodes import Web
 from windlass.store.sqlite.recovery import bury
 from windlass.store.sqlite.staging import drop
@@ -21,6 +22,7 @@ MAILBOX_PROBES = 50
 
 def sweep(tx: Tx, limit: int) -> SweepReply:
     reply = SweepReply(dead_workers=[], repaired=[])
+    audit_jobs(tx)
     reply.expired = expire(tx, limit)
     left = limit - reply.expired
     promoted = promote(tx, left)
