@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 
 from windlass.core.codec import decode_any
+from windlass.core.failure import read_error, shown
 from windlass.core.graph import GraphInfo
-from windlass.core.job import ErrorInfo, Job, State
+from windlass.core.job import Job, State
 from windlass.core.links import Inject, Links, On, Shape
 from windlass.values import decode
 
@@ -23,7 +24,6 @@ MOST_DRAWN = 400
 FOLD_FROM, FOLD_OVER = 60, 4
 """In a picture of more nodes than the first, more jobs alike than the second are drawn as one."""
 
-_error_decoder = msgspec.json.Decoder(ErrorInfo)
 _NO_LINKS = Links()
 
 
@@ -84,9 +84,9 @@ def _parts(parts: Iterable[Any], members: Sequence[Job]) -> Iterator[Tree]:
 
 
 def _leaf(job: Job) -> Tree:
-    error = _error_decoder.decode(job.error) if job.error else None
+    error = read_error(job.error)
     return Tree(
-        id=job.id, task=job.task, state=job.state, reason=job.reason, result=decode(job.result),
+        id=job.id, task=job.task, state=job.state, reason=job.reason, result=shown(decode, job.result),
         error=f"{error.type}: {error.message}" if error else "",
     )  # fmt: skip
 

@@ -13,10 +13,11 @@ import msgspec
 from windlass.core import safe
 from windlass.core.codec import decode_any
 from windlass.core.duration import Duration, from_ms, to_ms
+from windlass.core.failure import read_error
 from windlass.core.graph import GraphInfo
 from windlass.core.job import ErrorInfo, Finished, Job, State
 from windlass.errors import ConfigError, JobCancelled, JobFailed, JobLost, ResultTimeout
-from windlass.handle import JobInfo, job_info, read_error
+from windlass.handle import JobInfo, job_info
 from windlass.picture import Tree, draw_dot, draw_mermaid, make_tree
 from windlass.portal import portal
 from windlass.store.base import MAX_BATCH, Action, Change, Store
