@@ -216,26 +216,27 @@ class Database:
         if error is not None:
             for op in batch:
                 error = error if len(batch) == 1 else self._attempt([op])
-                if error is not None and self._mend(error):
-                    error = self._attempt([op])
+                if error is not None:
+                    error = self._mend(op, error)
                 op.error = op.error if error is None else mapped(error, self.place.path)
                 resolve([op])
             return
         resolve(batch)
 
-    def _mend(self, error: Exception) -> bool:
-        """A call failed over what it read, or was asked: put aside what is damaged. Whether anything was."""
+    def _mend(self, op: Op, error: Exception) -> Exception | None:
+        """A call failed over what it read, or was asked: put aside what is damaged, and make it again."""
         started = time.monotonic()
         if isinstance(error, NOT_DAMAGE) or started < self._mend_again:
-            return False
-        op = Op(Kind.DURABLE, mend, None)
-        failed = self._attempt([op])
+            return error
+        failed = self._attempt([Op(Kind.DURABLE, mend, None)])
         if failed is not None:
             log.error("damaged records could not be put aside", exc_info=failed)
-        # All of the file was looked at: whoever only asks for nonsense must not have that done over and over.
         now = time.monotonic()
-        self._mend_again = now if op.answer else now + PAUSES * (now - started)
-        return failed is None and bool(op.answer)
+        again = self._attempt([op])  # also if nothing was found: another process may have been quicker
+        if again is not None:
+            # All of the file was looked at: whoever only asks for nonsense must not have that done over and over.
+            self._mend_again = now + PAUSES * (now - started)
+        return again
 
     def _attempt(self, batch: list[Op]) -> Exception | None:
         """One transaction over the batch, and after its commit the mail. The error that undid it, if one did."""
