@@ -258,6 +258,7 @@ _terms = msgspec.msgpack.Decoder(Terms).decode
 _body = msgspec.msgpack.Decoder(tuple[str, int, str, int, bytes, bytes]).decode
 _body_with_terms = msgspec.msgpack.Decoder(tuple[str, int, str, int, bytes, bytes, bytes]).decode
 RECORD = 7
+LAST_INSTANT = 253_402_300_799_999
 
 UNREADABLE = (msgspec.DecodeError, ValueError, TypeError, IndexError)
 """A name that is no text, a number that stands for nothing, a part that is missing."""
@@ -277,6 +278,9 @@ def record(parts: Sequence[bytes]) -> Job | None:
 def _sound(parts: Sequence[bytes]) -> Job:
     id, body, head, progress, result, error, links = parts
     h = _head(head)
+    instants = (h.at, h.due, h.expires, h.started, h.finished)
+    if min(instants) < 0 or max(instants) > LAST_INSTANT:
+        raise ValueError("an instant that no calendar has")
     payload, meta = values(body)
     job = Job(
         id=id.decode(), task=h.task, version=h.version, queue=h.queue, priority=h.priority, state=STATES[h.state],

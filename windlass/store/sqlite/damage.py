@@ -135,11 +135,20 @@ TABLES: dict[str, Table] = {
             "size": "(SELECT count(*) FROM jobs WHERE bucket = buckets.n AND bucket > 0)",
         },
     ),
-    "lanes": Table({}, {
-        "state": "{0} BETWEEN 0 AND 4",
-        "holder": "({0} = 0 OR lanes.state = 2 OR EXISTS (SELECT 1 FROM jobs WHERE jobs.n = lanes.holder))",
-    }),
-    "counts": Table({}, {"many": "typeof({0}) = 'integer' AND {0} BETWEEN -(1 << 53) AND (1 << 53)"}),
+    "lanes": Table(
+        {},
+        {
+            "state": "{0} BETWEEN 0 AND 4",
+            "holder": "({0} = 0 OR lanes.state = 2 OR EXISTS (SELECT 1 FROM jobs WHERE jobs.n = lanes.holder))",
+        },
+    ),
+    "counts": Table(
+        {},
+        {
+            "many": "{0} BETWEEN -(1 << 53) AND (1 << 53)",
+            "what": "iif(counts.task = '', typeof({0}) = 'integer' AND {0} BETWEEN 0 AND 7, typeof({0}) = 'text')",
+        },
+    ),
     **{
         name: Table()
         for name in ("turns", "keys", "uniques", "cells", "schedules", "shelves", "todos", "undeclared",

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Sequence
 
 import apsw
+import msgspec
 
 from windlass.core.event import Entry
 from windlass.core.graph import GraphInfo, Input, NewGraph
@@ -259,7 +260,8 @@ class SQLiteStore:
                 "SELECT i, at, level, text FROM logs WHERE job = (SELECT n FROM jobs WHERE id = ?) AND i > ? "
                 "ORDER BY i LIMIT ?"
             )
-            return [LogLine(*row) for row in tx.all(sql, (id, after, limit))]
+            rows = msgspec.convert(tx.all(sql, (id, after, limit)), list[tuple[int, int, str, str]])
+            return [LogLine(*row) for row in rows]
 
         return await self._database.run(READ, read)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from windlass.core.limits import NO_LIMITS
 from windlass.core.terms import queue_gate
 from windlass.store.base import MAX_BATCH, Fault, QueueInfo
@@ -29,7 +31,7 @@ SELECT f.fingerprint, f.dead, j.id FROM (
 
 def queues(tx: Tx) -> list[QueueInfo]:
     infos: dict[str, QueueInfo] = {}
-    for queue, state, many in tx.all(COUNTS):
+    for queue, state, many in msgspec.convert(tx.all(COUNTS), list[tuple[str, int, int]]):
         info = infos.get(queue)
         if info is None:
             limits = tx.book.limits(queue_gate(queue)) if tx.gates else NO_LIMITS
@@ -48,4 +50,4 @@ def queues(tx: Tx) -> list[QueueInfo]:
 
 def faults(tx: Tx, limit: int) -> list[Fault]:
     """The dead letters by fingerprint, the most frequent first."""
-    return [Fault(*row) for row in tx.all(FAULTS, (min(limit, MAX_BATCH),))]
+    return msgspec.convert(tx.all(FAULTS, (min(limit, MAX_BATCH),)), list[Fault])
