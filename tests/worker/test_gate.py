@@ -12,7 +12,10 @@ import pytest
 from tests.servers.redis import fresh_prefix
 from tests.worker.helpers import eventually, within
 from windlass import Cancel, JobCancelled, JobFailed, Reject, State, Windlass, chain, current
+from windlass.console.console import Console
+from windlass.core.job import NewJob
 from windlass.errors import ConfigError, PayloadError
+from windlass.store.base import PutSchedule
 
 HALF = "cut \ud83d"
 
@@ -138,3 +141,37 @@ def test_a_coroutine_is_no_backoff() -> None:
 
         @Windlass("x", "memory://").task(retries=1, backoff=backoff)  # type: ignore[arg-type]
         async def task() -> None: ...
+
+
+async def test_records_nobody_can_read_are_shown_as_such(app: Windlass) -> None:
+    """Of a schedule, of a job's meta, arguments, error and progress: whoever wrote them, the lists go on."""
+    garbage = b'{"half'
+
+    @app.task
+    async def good(n: int) -> int:
+        return n
+
+    async with app, app.worker() as worker:
+        store = (await app.client()).store
+        await store.put_schedules([PutSchedule(name="odd", body=garbage, next_slot=1, expect=-1)])
+        bad = [
+            NewJob(id="meta", task=good.name, queue="default", payload=b'{"n":1}', meta=garbage),
+            NewJob(id="args", task=good.name, queue="default", payload=garbage),
+        ]
+        await store.insert(bad)
+        handles = await app.enqueue_many([good.s(n) for n in range(10)])
+        assert [await within(handle) for handle in handles] == list(range(10))
+        await eventually(lambda: not worker.executor.held)
+        console = Console(app)
+        assert [row.task for row in await console.schedules()] == ["<cannot be read>"]
+        assert [row.task for row in (await app.schedules.list())] == ["<cannot be read>"]
+        for id in ("meta", "args"):
+            info = await app.job(id).info()
+            assert info is not None
+            await console.job(id)
+        info = await app.job("args").info()
+        assert info is not None
+        assert info.state is State.FAILED
+        assert "cannot be read" in info.args
+        assert len((await app.jobs()).jobs) == 12
+        assert worker.exit_code == 0

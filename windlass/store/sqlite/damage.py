@@ -146,7 +146,8 @@ TABLES: dict[str, Table] = {
         {},
         {
             "many": "{0} BETWEEN -(1 << 53) AND (1 << 53)",
-            "what": "iif(counts.task = '', typeof({0}) = 'integer' AND {0} BETWEEN 0 AND 7, typeof({0}) = 'text')",
+            "what": "iif(counts.task = '', typeof({0}) = 'integer' AND {0} BETWEEN 0 AND 7, typeof({0}) = 'text' AND "
+            "readable('text', CAST({0} AS BLOB)))",
         },
     ),
     **{
