@@ -121,7 +121,7 @@ def damage_sqlite(path: Path, chance: random.Random) -> tuple[str, set[str]]:
         rows = list(db.execute(f"SELECT {', '.join(keys)} FROM {table}"))
         if not rows:
             return "nothing", set()
-        row, column = chance.choice(rows), chance.choice([name for name in columns if name not in ("n", "seq")])
+        row, column = chance.choice(rows), chance.choice([name for name in columns if name not in ("n", "seq", "size")])
         where = " AND ".join(f"{key} = ?" for key in keys)
         mine = _harmed(db, table, row)
         deleted = table in ("links", "parts", "logs", "events", "shelves") and chance.random() < 0.15

@@ -129,9 +129,9 @@ TABLES: dict[str, Table] = {
     "logs": Table({}, {"at": INSTANT}, {"level": "'error'", "text": "'(this line is damaged)'"}),
     "gates": Table({"declared": "limits", "tuned": "limits"}, {}, {"declared": "'{}'", "tuned": "'{}'", "note": "x''"}),
     "buckets": Table(
-        {"name": "bucket"}, {},
+        {"name": "bucket"}, {"most": "{0} = CAST(buckets.name AS INTEGER)"},
         {
-            "name": "'-1|-1|damaged-' || buckets.n", "most": "-1", "age": "-1",
+            "name": "'-1|-1|damaged-' || buckets.n", "most": "CAST(buckets.name AS INTEGER)", "age": "-1",
             "size": "(SELECT count(*) FROM jobs WHERE bucket = buckets.n AND bucket > 0)",
         },
     ),

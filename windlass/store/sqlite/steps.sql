@@ -156,7 +156,8 @@ CREATE TEMP TRIGGER apply_body INSTEAD OF INSERT ON apply BEGIN
     UPDATE moved SET error = (SELECT error FROM jobs WHERE n = moved.job)
     WHERE watched AND goes > 3 AND error IS NULL;
     INSERT INTO prune
-    SELECT NEW.now, n, iif(most < 0, 0, size - most), age, 1000 FROM buckets
+    -- By its name, which is what was looked for: a damaged number must not drop anything.
+    SELECT NEW.now, n, iif(CAST(name AS INTEGER) < 0, 0, size - CAST(name AS INTEGER)), age, 1000 FROM buckets
     WHERE name IN (SELECT DISTINCT keep FROM moved);
 END;
 
@@ -207,7 +208,8 @@ CREATE TEMP TRIGGER file_body INSTEAD OF INSERT ON file BEGIN
     FROM (SELECT keep, count(*) AS more FROM filed GROUP BY keep) AS f
     WHERE name = f.keep;
     INSERT INTO prune
-    SELECT NEW.now, n, iif(most < 0, 0, size - most), age, 1000 FROM buckets
+    -- By its name, which is what was looked for: a damaged number must not drop anything.
+    SELECT NEW.now, n, iif(CAST(name AS INTEGER) < 0, 0, size - CAST(name AS INTEGER)), age, 1000 FROM buckets
     WHERE name IN (SELECT DISTINCT keep FROM filed);
 END;
 
