@@ -44,7 +44,8 @@ class Site:
         self._around = app.worker(concurrency=20)
         self.worker: Worker = self.loop.run(self._around.__aenter__())
         self.id = self.worker.id
-        self.done: list[str] = []
+        self.said: list[str] = []
+        """All the damage so far: a wrong number may show its effect later."""
 
     def close(self) -> None:
         self.loop.run(self._around.__aexit__(None, None, None))
@@ -76,6 +77,7 @@ class Site:
             more, others = await self.send(seed % 1000 * 10 + 5)
             ids, groups = ids + more, groups | others
         said, harmed = self.damage(chance, groups)
+        self.said.append(said)
         self.worker.pump.quiet = False
         self.worker.pump.poke()
         await self.all_over(store, ids, harmed, said)
@@ -106,7 +108,7 @@ class Site:
         for id, job in jobs.items():
             if id in harmed:
                 continue
-            assert job is not None, (said, id)
+            assert job is not None, (self.said, id)
             assert job.state is (State.FAILED if job.task.endswith("failing") else State.SUCCEEDED), (said, job)
             assert ran[id] == (1 if job.task else 0), (said, ran[id], job)
         for id in harmed & set(ids):
