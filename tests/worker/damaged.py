@@ -106,8 +106,14 @@ TABLES = [
 ]  # fmt: skip
 
 
+NOT_THESE = {("buckets", "name"), ("buckets", "size")}
+
+
 def damage_sqlite(path: Path, chance: random.Random) -> tuple[str, set[str]]:
-    """One column of one row. What was done, and the ids of the jobs it may harm."""
+    """One column of one row. What was done, and the ids of the jobs it may harm.
+
+    Not a bucket's name or size: others of them are as good, and drop ended jobs as they are told to.
+    """
     db = apsw.Connection(str(path))
     db.set_busy_timeout(20_000)
     try:
@@ -121,7 +127,7 @@ def damage_sqlite(path: Path, chance: random.Random) -> tuple[str, set[str]]:
         rows = list(db.execute(f"SELECT {', '.join(keys)} FROM {table}"))
         if not rows:
             return "nothing", set()
-        row, column = chance.choice(rows), chance.choice([name for name in columns if name not in ("n", "seq", "size")])
+        row, column = chance.choice(rows), chance.choice([name for name in columns if (table, name) not in NOT_THESE])
         where = " AND ".join(f"{key} = ?" for key in keys)
         mine = _harmed(db, table, row)
         deleted = table in ("links", "parts", "logs", "events", "shelves") and chance.random() < 0.15

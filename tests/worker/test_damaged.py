@@ -108,7 +108,7 @@ class Site:
         for id, job in jobs.items():
             if id in harmed:
                 continue
-            assert job is not None, (self.said, id)
+            assert job is not None, f"{ids.index(id)}, {id} is lost after {'; '.join(self.said[-20:])}"
             assert job.state is (State.FAILED if job.task.endswith("failing") else State.SUCCEEDED), (said, job)
             assert ran[id] == (1 if job.task else 0), (said, ran[id], job)
         for id in harmed & set(ids):

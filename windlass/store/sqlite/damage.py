@@ -129,16 +129,20 @@ TABLES: dict[str, Table] = {
     "logs": Table({}, {"at": INSTANT}, {"level": "'error'", "text": "'(this line is damaged)'"}),
     "gates": Table({"declared": "limits", "tuned": "limits"}, {}, {"declared": "'{}'", "tuned": "'{}'", "note": "x''"}),
     "buckets": Table(
-        {"name": "bucket"}, {"most": "{0} = CAST(buckets.name AS INTEGER)"},
+        {"name": "bucket"}, {
+            "most": "{0} IN (-1, CAST(buckets.name AS INTEGER))",
+            "age": "{0} IN (-1, CAST(substr(buckets.name, instr(buckets.name, '|') + 1) AS INTEGER))",
+        },
         {
-            "name": "'-1|-1|damaged-' || buckets.n", "most": "CAST(buckets.name AS INTEGER)", "age": "-1",
+            "name": "'-1|-1|damaged-' || buckets.n", "most": "-1", "age": "-1",
             "size": "(SELECT count(*) FROM jobs WHERE bucket = buckets.n AND bucket > 0)",
         },
     ),
     "lanes": Table(
         {},
         {
-            "state": "{0} BETWEEN 0 AND 4",
+            "state": "{0} BETWEEN 0 AND 4 AND ({0} <> 1 OR lanes.gate IS NOT NULL) AND ({0} <> 2 OR lanes.holder > 0) "
+            "AND ({0} <> 3 OR substr(lanes.name, 1, 1) = 's') AND ({0} <> 4 OR lanes.head = 0)",
             "holder": "({0} = 0 OR lanes.state = 2 OR EXISTS (SELECT 1 FROM jobs WHERE jobs.n = lanes.holder))",
         },
     ),

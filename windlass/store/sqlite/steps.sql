@@ -157,7 +157,8 @@ CREATE TEMP TRIGGER apply_body INSTEAD OF INSERT ON apply BEGIN
     WHERE watched AND goes > 3 AND error IS NULL;
     INSERT INTO prune
     -- By its name, which is what was looked for: a damaged number must not drop anything.
-    SELECT NEW.now, n, iif(CAST(name AS INTEGER) < 0, 0, size - CAST(name AS INTEGER)), age, 1000 FROM buckets
+    SELECT NEW.now, n, iif(CAST(name AS INTEGER) < 0, 0, size - CAST(name AS INTEGER)),
+        CAST(substr(name, instr(name, '|') + 1) AS INTEGER), 1000 FROM buckets
     WHERE name IN (SELECT DISTINCT keep FROM moved);
 END;
 
@@ -209,7 +210,8 @@ CREATE TEMP TRIGGER file_body INSTEAD OF INSERT ON file BEGIN
     WHERE name = f.keep;
     INSERT INTO prune
     -- By its name, which is what was looked for: a damaged number must not drop anything.
-    SELECT NEW.now, n, iif(CAST(name AS INTEGER) < 0, 0, size - CAST(name AS INTEGER)), age, 1000 FROM buckets
+    SELECT NEW.now, n, iif(CAST(name AS INTEGER) < 0, 0, size - CAST(name AS INTEGER)),
+        CAST(substr(name, instr(name, '|') + 1) AS INTEGER), 1000 FROM buckets
     WHERE name IN (SELECT DISTINCT keep FROM filed);
 END;
 

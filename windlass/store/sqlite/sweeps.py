@@ -89,7 +89,8 @@ def dead_workers(tx: Tx) -> list[tuple[int, str, int]]:
 def prune(tx: Tx, limit: int) -> int:
     """Drop what is past its bucket's age, bucket by bucket."""
     old = tx.all(
-        "SELECT n, size, age FROM buckets WHERE size > 0 AND age >= 0 AND age + (SELECT finished_at FROM jobs "
+        "SELECT n, size, age FROM buckets WHERE size > 0 AND age >= 0 "
+        "AND age = CAST(substr(name, instr(name, '|') + 1) AS INTEGER) AND age + (SELECT finished_at FROM jobs "
         "WHERE bucket = buckets.n AND bucket > 0 ORDER BY place LIMIT 1) <= ?", (tx.now,)
     )  # fmt: skip
     pruned = 0
