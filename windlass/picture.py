@@ -56,12 +56,17 @@ class Tree(msgspec.Struct, kw_only=True):
             open += reversed(node.children)
 
 
+def meta_of(graph: GraphInfo) -> dict[str, Any]:
+    """What its author said of a workflow; nothing where that is damaged."""
+    meta = shown(decode_any, graph.meta)
+    return meta if isinstance(meta, dict) else {}
+
+
 def make_tree(graph: GraphInfo, members: Sequence[Job]) -> Tree:
     """A workflow as its author wrote it; a flat list of its jobs where its outline or some of its jobs are gone."""
-    meta = decode_any(graph.meta)
-    if "outline" in meta and len(members) == meta["nodes"]:
-        children = list(_parts([meta["outline"]], members))
-    else:
+    meta = meta_of(graph)
+    children = shown(lambda outline: list(_parts([outline], members)), meta.get("outline"))
+    if "outline" not in meta or len(members) != meta.get("nodes") or not isinstance(children, list):
         children = [_leaf(job) for job in members if job.task]
     state = graph.state if graph.state.terminal else State.RUNNING
     return Tree(kind="workflow", id=graph.id, name=graph.name, state=state, reason=graph.reason, children=children)
