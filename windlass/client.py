@@ -185,8 +185,20 @@ class Sender:
 
     async def _send_batch(self, batch: list[tuple[NewJob, asyncio.Future[Answer]]]) -> None:
         try:
+            await self._answer(batch)
+        finally:
+            self._under_way -= 1
+            self._next(self._under_way == 0 or len(self._waiting) >= EAGER)
+
+    async def _answer(self, batch: list[tuple[NewJob, asyncio.Future[Answer]]]) -> None:
+        """Insert what several callers sent. What the store will not have of one must not cost the others theirs."""
+        try:
             answers = await self._insert([job for job, _ in batch])
         except Exception as error:
+            if len(batch) > 1 and not isinstance(error, StoreUnavailable):
+                for one in batch:
+                    await self._answer([one])
+                return
             for _, future in batch:
                 if not future.done():
                     future.set_exception(error)
@@ -194,9 +206,6 @@ class Sender:
             for (_, future), answer in zip(batch, answers, strict=True):
                 if not future.done():
                     future.set_result(answer)
-        finally:
-            self._under_way -= 1
-            self._next(self._under_way == 0 or len(self._waiting) >= EAGER)
 
     async def flush(self) -> None:
         """Until everything handed over was answered."""

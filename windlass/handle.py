@@ -13,8 +13,9 @@ from windlass.context import read_meta
 from windlass.core import safe
 from windlass.core.codec import decode_any
 from windlass.core.duration import Duration, from_ms, instant_ms, to_ms
+from windlass.core.failure import read_error, shown
 from windlass.core.ids import check_name
-from windlass.core.job import ErrorInfo, Finished, Job, LogLine, Progress, State
+from windlass.core.job import ErrorInfo, Finished, Job, LogLine, Meta, Progress, State
 from windlass.core.lifecycle import EXPIRED
 from windlass.core.options import parse_options
 from windlass.errors import ConfigError, JobCancelled, JobExpired, JobFailed, JobLost, JobSkipped, ResultTimeout
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from windlass.app import Windlass
 
 R = TypeVar("R")
-_error_decoder = msgspec.json.Decoder(ErrorInfo)
 _progress_decoder = msgspec.json.Decoder(Progress)
 
 
@@ -65,11 +65,11 @@ class JobInfo(msgspec.Struct, kw_only=True, frozen=True):
 
 
 def job_info(job: Job, decode_result: Callable[[bytes | None], Any] = decode_any) -> JobInfo:
-    meta = read_meta(job.meta)
+    meta: Meta = shown(read_meta, job.meta, Meta())
     return JobInfo(
         id=job.id, task=job.task, version=job.version, queue=job.queue, priority=job.priority, state=job.state,
-        args=decode_any(job.payload), result=decode_result(job.result), error=read_error(job.error),
-        progress=_progress_decoder.decode(job.progress) if job.progress else None, reason=job.reason, run=job.run,
+        args=shown(decode_any, job.payload), result=shown(decode_result, job.result), error=read_error(job.error),
+        progress=_read_progress(job.progress), reason=job.reason, run=job.run,
         attempts=job.attempt, crashes=job.crashes, snoozes=job.snoozes, cancel_requested=job.cancel_requested,
         worker=job.worker, source=meta.source, correlation_id=meta.correlation_id or job.id, headers=meta.headers,
         workflow=job.graph,
@@ -78,8 +78,8 @@ def job_info(job: Job, decode_result: Callable[[bytes | None], Any] = decode_any
     )  # fmt: skip
 
 
-def read_error(data: bytes | None) -> ErrorInfo | None:
-    return _error_decoder.decode(data) if data else None
+def _read_progress(data: bytes | None) -> Progress | None:
+    return shown(_progress_decoder.decode, data, Progress(message="<damaged>")) if data else None
 
 
 class Handle(Generic[R]):
@@ -152,7 +152,7 @@ class Handle(Generic[R]):
 
     async def progress(self) -> Progress | None:
         job = await self.record()
-        return _progress_decoder.decode(job.progress) if job and job.progress else None
+        return _read_progress(job.progress) if job else None
 
     async def logs(self, after: int = -1) -> list[LogLine]:
         client = await self._app.client()

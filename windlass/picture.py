@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 
 from windlass.core.codec import decode_any
+from windlass.core.failure import read_error, shown
 from windlass.core.graph import GraphInfo
-from windlass.core.job import ErrorInfo, Job, State
+from windlass.core.job import Job, State
 from windlass.core.links import Inject, Links, On, Shape
 from windlass.values import decode
 
@@ -23,7 +24,6 @@ MOST_DRAWN = 400
 FOLD_FROM, FOLD_OVER = 60, 4
 """In a picture of more nodes than the first, more jobs alike than the second are drawn as one."""
 
-_error_decoder = msgspec.json.Decoder(ErrorInfo)
 _NO_LINKS = Links()
 
 
@@ -56,12 +56,17 @@ class Tree(msgspec.Struct, kw_only=True):
             open += reversed(node.children)
 
 
+def meta_of(graph: GraphInfo) -> dict[str, Any]:
+    """What its author said of a workflow; nothing where that is damaged."""
+    meta = shown(decode_any, graph.meta)
+    return meta if isinstance(meta, dict) else {}
+
+
 def make_tree(graph: GraphInfo, members: Sequence[Job]) -> Tree:
     """A workflow as its author wrote it; a flat list of its jobs where its outline or some of its jobs are gone."""
-    meta = decode_any(graph.meta)
-    if "outline" in meta and len(members) == meta["nodes"]:
-        children = list(_parts([meta["outline"]], members))
-    else:
+    meta = meta_of(graph)
+    children = shown(lambda outline: list(_parts([outline], members)), meta.get("outline"))
+    if "outline" not in meta or len(members) != meta.get("nodes") or not isinstance(children, list):
         children = [_leaf(job) for job in members if job.task]
     state = graph.state if graph.state.terminal else State.RUNNING
     return Tree(kind="workflow", id=graph.id, name=graph.name, state=state, reason=graph.reason, children=children)
@@ -84,9 +89,9 @@ def _parts(parts: Iterable[Any], members: Sequence[Job]) -> Iterator[Tree]:
 
 
 def _leaf(job: Job) -> Tree:
-    error = _error_decoder.decode(job.error) if job.error else None
+    error = read_error(job.error)
     return Tree(
-        id=job.id, task=job.task, state=job.state, reason=job.reason, result=decode(job.result),
+        id=job.id, task=job.task, state=job.state, reason=job.reason, result=shown(decode, job.result),
         error=f"{error.type}: {error.message}" if error else "",
     )  # fmt: skip
 

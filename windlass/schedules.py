@@ -32,6 +32,7 @@ from windlass.core.schedule import (
     job_of,
     next_run,
     parse_policies,
+    shown_plan,
     with_overlap,
 )
 from windlass.core.timing import SHORTEST, Cron, Every, Gap, Once, Repeat, Timing, describe
@@ -399,7 +400,7 @@ def local(slot: int, tz: str) -> datetime:
 
 
 def schedule_info(row: Schedule) -> ScheduleInfo:
-    plan = decode_plan(row.body)
+    plan = shown_plan(row.body)
     return ScheduleInfo(
         name=row.name, when=describe(plan.timing), tz=plan.tz, task=plan.job.task, queue=plan.job.queue,
         args=codec.decode_any(plan.job.payload), next_at=local(row.next_slot, plan.tz) if row.next_slot else None,

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from windlass.core.codec import decode_any
+from windlass.core.failure import read_error
 from windlass.core.graph import Input
 from windlass.core.job import ErrorInfo, Job, State
 from windlass.core.lifecycle import EXPIRED
@@ -31,7 +32,6 @@ _HIDDEN = b'"windlass":"\\u0066ailure"'
 _SEAL = f"failure-{secrets.token_hex(8)}"
 _SEALED = f'"windlass":"{_SEAL}"'.encode()
 
-_error_decoder = msgspec.json.Decoder(ErrorInfo)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -143,7 +143,7 @@ def failure_of(node: Input, *, whole: bool = True) -> Failure:
     """What stands for a source that did not succeed."""
     job, task = (node.id, node.task) if node.task else blamed(node)
     if node.error is not None:
-        error = _error_decoder.decode(node.error)
+        error = read_error(node.error) or ErrorInfo("", "")
         return Failure(job, task, node.state, error.type, error.message, error.traceback if whole else "")
     kind = {State.CANCELLED: "JobCancelled", State.SKIPPED: "JobSkipped"}.get(node.state, "JobFailed")
     if node.state is State.CANCELLED and node.reason == EXPIRED:

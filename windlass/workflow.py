@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import msgspec
 
 from windlass.core import safe
-from windlass.core.codec import decode_any
 from windlass.core.duration import Duration, from_ms, to_ms
+from windlass.core.failure import read_error
 from windlass.core.graph import GraphInfo
 from windlass.core.job import ErrorInfo, Finished, Job, State
 from windlass.errors import ConfigError, JobCancelled, JobFailed, JobLost, ResultTimeout
-from windlass.handle import JobInfo, job_info, read_error
-from windlass.picture import Tree, draw_dot, draw_mermaid, make_tree
+from windlass.handle import JobInfo, job_info
+from windlass.picture import Tree, draw_dot, draw_mermaid, make_tree, meta_of
 from windlass.portal import portal
 from windlass.store.base import MAX_BATCH, Action, Change, Store
 from windlass.values import decode, read_value
@@ -76,7 +76,7 @@ class WorkflowPage(msgspec.Struct, frozen=True):
 
 
 def workflow_info(graph: GraphInfo) -> WorkflowInfo:
-    meta = decode_any(graph.meta)
+    meta = meta_of(graph)
     return WorkflowInfo(
         id=graph.id, name=graph.name, state=shown_state(graph.state), reason=graph.reason, culprit=graph.culprit,
         total=graph.size, done=sum(graph.counts.values()), counts=graph.counts, parent=graph.parent,

@@ -138,6 +138,26 @@ async def test_an_error_reaches_everyone_in_the_batch_and_nobody_else(caplog: py
     assert "never retrieved" not in caplog.text
 
 
+async def test_what_the_store_refuses_of_one_caller_costs_the_others_nothing() -> None:
+    send, store = sender()
+    plain = store.insert
+
+    async def insert(jobs: Sequence[NewJob]) -> list[Answer]:
+        if any(job.id == "bad" for job in jobs):
+            raise StoreError("this record is too large")
+        answers: list[Answer] = await plain(jobs)
+        return answers
+
+    store.insert = insert
+    store.gate.set()
+    calls = [asyncio.ensure_future(send.send([job(id)])) for id in ("a", "b", "bad", "c")]
+    answers = await within(asyncio.gather(*calls, return_exceptions=True))
+    assert [str(answer) if isinstance(answer, Exception) else len(answer) for answer in answers] == [
+        1, 1, "this record is too large", 1
+    ]  # fmt: skip
+    assert [id for batch in store.inserts for id in batch] == ["a", "b", "c"]
+
+
 async def test_flush_waits_for_what_is_under_way() -> None:
     send, store = sender()
     calls = [asyncio.ensure_future(send.send([job("0")]))]

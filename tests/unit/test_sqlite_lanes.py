@@ -17,7 +17,7 @@ from windlass.core.terms import Terms
 from windlass.errors import StoreError
 from windlass.store.base import Declared, ExchangeReply, Presence, StoreSettings, Tuning, Want
 from windlass.store.sqlite import SQLiteStore
-from windlass.store.sqlite.thread import Kind
+from windlass.store.sqlite.ops import Kind
 from windlass.store.sqlite.tx import BEGIN, Tx
 
 

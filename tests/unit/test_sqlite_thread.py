@@ -19,7 +19,7 @@ from windlass.core.lifecycle import Succeeded, decide
 from windlass.errors import StoreClosed, StoreError, StoreUnavailable
 from windlass.store.base import Accept, Declared, Presence, Query, StoreSettings, Want
 from windlass.store.sqlite import SQLiteStore, thread
-from windlass.store.sqlite.thread import Kind
+from windlass.store.sqlite.ops import Kind
 from windlass.store.sqlite.tx import Tx
 
 WORKER = Presence(id="w", queues=["q"], declares={"t": Declared()})

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import json
 import math
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from hypothesis import strategies as st
 
-from windlass import Cancel, Reject, Retry, Snooze, Windlass, current
+from windlass import Cancel, Reject, Retry, Snooze, Windlass, chain, chord, current
 from windlass.errors import PayloadError
 
 app = Windlass("hostile", "memory://")
@@ -303,7 +304,107 @@ async def fine_in_batch(items: list[int]) -> list[int]:
     return items
 
 
+# -- other places where user code runs
+
+
+class Told(Exception):
+    """An error that says what the code that is asked about it does."""
+
+    def __init__(self, spec: Spec) -> None:
+        super().__init__("told")
+        self.spec = spec
+
+
+def answer(attempt: int, error: BaseException) -> Any:
+    """A backoff function."""
+    return act(error.spec) if isinstance(error, Told) else 0
+
+
+@app.task(retries=1, backoff=answer)
+async def in_backoff(spec: Spec) -> None:
+    raise Told(spec)
+
+
+@app.task(retries=1, retry_on=lambda error: act(error.spec), backoff="1ms")
+def in_predicate(spec: Spec) -> None:
+    raise Told(spec)
+
+
+def older(fields: dict[str, Any]) -> Any:
+    """An upcaster."""
+    return act(fields["spec"])
+
+
+@app.task(version=2, upcast={1: older}, **OPTIONS)
+async def in_upcast(spec: Spec) -> None: ...
+
+
+@app.task(retries=0)
+async def receive(value: Any = None) -> Any:
+    return value
+
+
+@app.task(retries=0)
+async def receive_typed(value: dict[str, int]) -> Any:
+    return value
+
+
+layered = Windlass("hostile", "memory://")
+
+
+@layered.around_run
+async def around(job: Any, call_next: Any) -> Any:
+    """Middleware that ends every bad way, before the task or behind it."""
+    spec = job.headers.get("spec")
+    if spec is None:
+        return await call_next()
+    if job.headers["when"] == "before":
+        act(json.loads(spec))
+    result = await call_next()
+    return act(json.loads(spec)) if job.headers["when"] == "behind" else result
+
+
+@layered.task(retries=1, backoff="1ms")
+async def under_on_loop(n: int) -> int:
+    return n
+
+
+@layered.task(retries=1, backoff="1ms")
+def under_in_thread(n: int) -> int:
+    return n
+
+
+@layered.task(retries=0)
+async def under_fine(n: int) -> int:
+    return n
+
+
+def under(spec: Spec) -> Any:
+    task = (under_on_loop, under_in_thread)[len(spec["text"]) % 2]
+    when = ("before", "behind")[len(spec["which"]) % 2]
+    return task.options(headers={"spec": json.dumps(spec), "when": when}).s(1)
+
+
+class Place(NamedTuple):
+    """An app, a call or workflow that ends as a spec says in this place, and a neighbour."""
+
+    app: Windlass
+    hostile: Callable[[Spec], Any]
+    fine: Callable[[int], Any]
+    version: int = 0
+
+
 PLACES = {
-    "loop": (on_loop, fine_on_loop), "thread": (in_thread, fine_in_thread),
-    "process": (in_process, fine_in_process), "batch": (in_batch, fine_in_batch),
+    "loop": Place(app, on_loop.s, fine_on_loop.s), "thread": Place(app, in_thread.s, fine_in_thread.s),
+    "process": Place(app, in_process.s, fine_in_process.s), "batch": Place(app, in_batch.s, fine_in_batch.s),
+    "backoff": Place(app, in_backoff.s, fine_on_loop.s), "predicate": Place(app, in_predicate.s, fine_in_thread.s),
+    "upcast": Place(app, in_upcast.s, fine_on_loop.s, version=1), "middleware": Place(layered, under, under_fine.s),
+    "chain": Place(app, lambda spec: chain(on_loop.s(spec), receive.s(), receive_typed.s()), fine_in_thread.s),
+    "chord": Place(
+        app, lambda spec: chord([in_thread.s(spec), in_process.s(spec), on_loop.s(spec)], receive.s()), fine_on_loop.s
+    ),
+    "callback": Place(
+        app, lambda spec: chain(in_thread.s(spec), receive.s()).on_error(on_loop.si(spec)).on_end(in_thread.si(spec)),
+        fine_in_thread.s,
+    ),
 }  # fmt: skip

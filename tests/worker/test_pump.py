@@ -14,7 +14,7 @@ import pytest
 
 from tests.worker.helpers import SHORT, eventually, within
 from windlass import JobFailed, State, StoreError, Windlass
-from windlass.core.job import Claim
+from windlass.core.job import Claim, NewJob
 from windlass.core.lifecycle import Transition
 from windlass.errors import ConfigError, SoftTimeout
 from windlass.store.base import ExchangeReply, Store, Want
@@ -449,6 +449,62 @@ async def test_a_pump_that_dies_ends_the_worker(app: Windlass, caplog: pytest.Lo
         assert worker.exit_code == 70
         await worker.stop()
     assert "a bug in the engine" in caplog.text
+
+
+async def test_a_worker_that_breaks_charges_what_it_held(app: Windlass) -> None:
+    """One of these jobs may be why it broke: given back at no cost, it would break worker after worker."""
+
+    @app.task
+    async def slow() -> None:
+        await asyncio.sleep(3600)
+
+    faults = order_faults(app)
+    worker = Worker(app, {"grace": 0.1})
+    async with app:
+        await worker.start()
+        handle = await slow.enqueue()
+        await eventually(lambda: worker.executor.active)
+        faults.fail("exchange", RuntimeError("a bug in the engine"))
+        worker.pump.poke()
+        await within(worker.stop_requested.wait())
+        await worker.stop()
+        info = await handle.info()
+        assert info is not None
+        assert (info.state, info.crashes) == (State.READY, 1)
+
+
+async def test_a_claim_that_cannot_be_begun_is_a_dead_letter_alone(
+    app: Windlass, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @app.task
+    async def quick(n: int) -> int:
+        return n
+
+    @app.task
+    async def senseless() -> None: ...
+
+    plain = app.resolve
+
+    def resolve(task: str, *args: Any, **named: Any) -> Any:
+        if task == senseless.name:
+            raise RuntimeError("this claim makes no sense")
+        return plain(task, *args, **named)
+
+    async with app, app.worker() as worker:
+        id = worker.id
+        monkeypatch.setattr(app, "resolve", resolve)
+        client = await app.client()
+        jobs = [NewJob(id=f"bad-{n}", task=senseless.name, queue="default", payload=b"[]") for n in range(3)]
+        await client.store.insert(jobs)
+        handles = [await quick.enqueue(n) for n in range(3)]
+        assert [await within(handle) for handle in handles] == [0, 1, 2]
+
+        async def dead() -> bool:
+            letters = (await app.dead.list()).jobs
+            return [letter.reason for letter in letters] == ["the job cannot be begun"] * 3
+
+        await eventually(dead)
+        assert (worker.id, worker.exit_code, worker.executor.held) == (id, 0, {})
 
 
 # -- options of a worker

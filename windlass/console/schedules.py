@@ -11,7 +11,7 @@ from windlass.console.desk import Desk, now_ms
 from windlass.console.values import Run, ScheduleRow
 from windlass.core.duration import show_ms
 from windlass.core.language import every
-from windlass.core.schedule import Plan, decode_plan
+from windlass.core.schedule import Plan, shown_plan
 from windlass.core.timing import Cron, Every, Once, Timing, cron, describe, find_zone
 from windlass.errors import ConfigError, NotFound
 from windlass.schedules import read_all, read_row, runs
@@ -54,7 +54,7 @@ async def next_schedules(desk: Desk, most: int) -> list[ScheduleRow]:
 
 
 def queue_of(row: Schedule) -> str:
-    return decode_plan(row.body).job.queue
+    return shown_plan(row.body).job.queue
 
 
 async def schedule_of(desk: Desk, name: str) -> Schedule:
@@ -79,7 +79,7 @@ async def last_runs(desk: Desk, found: list[Schedule]) -> dict[str, str]:
 
 
 def schedule_row(desk: Desk, row: Schedule, states: dict[str, str]) -> ScheduleRow:
-    plan = decode_plan(row.body)
+    plan = shown_plan(row.body)
     coming = [] if row.paused or not row.next_slot else [row.next_slot, *islice(runs(plan, row.next_slot), COMING - 1)]
     last = [Run(job=row.last_job, at=row.last_at, state=states.get(row.last_job, "gone"))] if row.last_job else []
     return ScheduleRow(

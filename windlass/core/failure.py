@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import traceback
+from collections.abc import Callable
 from types import TracebackType
+from typing import Any
+
+import msgspec
 
 from windlass.core import safe
 from windlass.core.job import ErrorInfo
@@ -12,6 +16,7 @@ from windlass.core.job import ErrorInfo
 MAX_MESSAGE = 4_000
 MAX_TRACEBACK = 16_000
 _OWN = ("/windlass/worker/", "/windlass/celery/")
+_decode = msgspec.json.Decoder(ErrorInfo).decode
 
 
 def describe(exc: BaseException) -> ErrorInfo:
@@ -43,3 +48,21 @@ def _users_part(trace: TracebackType | None) -> TracebackType | None:
     while part is not None and any(own in part.tb_frame.f_code.co_filename for own in _OWN):
         part = part.tb_next
     return part or trace
+
+
+def read_error(data: bytes | None) -> ErrorInfo | None:
+    """The error of a record; of one that is damaged, what there is."""
+    if not data:
+        return None
+    try:
+        return _decode(data)
+    except (ValueError, RecursionError):
+        return ErrorInfo("windlass.errors.StoreError", f"the error of this job is damaged: {data[:200]!r}")
+
+
+def shown(decode: Callable[[Any], Any], data: bytes | None, instead: Any = None) -> Any:
+    """What a record holds, for people: one that is damaged, or does not fit the code any more, can be looked at too."""
+    try:
+        return decode(data)
+    except Exception as error:
+        return instead or f"<cannot be read: {safe.text(error, 200)}: {data[:200] if data else data!r}>"

@@ -15,6 +15,7 @@ from windlass.core.job import AttemptInfo, Claim, ErrorInfo, Fence, NewJob, Stat
 MAX_ATTEMPTS_KEPT = 10
 CRASHED, UNKNOWN, EXPIRED, DROPPED = "worker crashed", "unknown task", "expired", "queue full"
 UNWRITABLE = "the outcome cannot be written"
+CORRUPT, CORRUPT_MARK = "corrupt record", "corrupt-record"
 
 _error_decoder = msgspec.json.Decoder(ErrorInfo)
 _encode = msgspec.json.Encoder().encode
@@ -224,4 +225,4 @@ def dropped_error(queue: str, most: int) -> bytes:
 def corrupt_error() -> bytes:
     """The error of a job whose record was damaged in the store."""
     message = "the record of this job cannot be read; its bytes were put aside in the store"
-    return _encode(ErrorInfo("windlass.errors.StoreError", message, fingerprint="corrupt-record"))
+    return _encode(ErrorInfo("windlass.errors.StoreError", message, fingerprint=CORRUPT_MARK))

@@ -18,7 +18,7 @@ from windlass.core.job import Meta, NewJob
 from windlass.core.options import CallOptions
 from windlass.core.parsers import choice, whole
 from windlass.core.terms import UNIQUE_MAX, Policy, Terms
-from windlass.core.timing import Clock, Gap, Repeat, Timing, find_zone, newest_slots, next_slot
+from windlass.core.timing import Clock, Gap, Once, Repeat, Timing, find_zone, newest_slots, next_slot
 from windlass.errors import ConfigError
 
 Missed = Literal["once", "skip", "all"]
@@ -83,6 +83,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def decode_plan(body: bytes) -> Plan:
     return msgspec.json.decode(body, type=Plan)
+
+
+def shown_plan(body: bytes) -> Plan:
+    """A plan to be looked at. Of one that cannot be read here that much is shown, and it runs at no time."""
+    try:
+        return decode_plan(body)
+    except (ValueError, RecursionError):
+        return Plan(timing=Once(at=1), job=NewJob(id="", task="<cannot be read>", queue="", payload=b"null"))
 
 
 # -- options

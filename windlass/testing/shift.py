@@ -18,11 +18,10 @@ from time import time_ns
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from windlass.context import Current
-from windlass.core.failure import describe
+from windlass.core.failure import describe, read_error
 from windlass.core.job import Claim, Finished, State
 from windlass.core.lifecycle import Outcome, Transition
 from windlass.errors import Cancel, JobFailed, Signal, StoreUnavailable, WindlassError
-from windlass.handle import read_error
 from windlass.middleware import AroundRun
 from windlass.store.base import BeatReply, Clock, Presence, Store, Want
 from windlass.worker.children import Children

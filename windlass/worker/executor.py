@@ -16,9 +16,9 @@ from time import monotonic, time_ns
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from windlass.core import safe
+from windlass.core.failure import describe
 from windlass.core.job import Claim
-from windlass.core.lifecycle import Adopting, Crashed, Failed, HandedBack, Outcome, Transition, decide, unwritable
+from windlass.core.lifecycle import Adopting, Failed, HandedBack, Outcome, Transition, decide
 from windlass.errors import Cancel, SoftTimeout
 from windlass.failpoints import failpoint
 from windlass.store.base import MAX_BATCH
@@ -28,7 +28,7 @@ from windlass.worker.children import Children
 from windlass.worker.graphs import Graphs
 from windlass.worker.guards import Guards
 from windlass.worker.notes import NoteBuffer
-from windlass.worker.runner import LOST, SHUT_DOWN, TIMED_OUT, Run, SoftTask, dated, run_elsewhere, run_on_loop, soften
+from windlass.worker.runner import LOST, SHUT_DOWN, TIMED_OUT, Run, SoftTask, run_elsewhere, run_on_loop, soften
 from windlass.worker.threads import Threads
 from windlass.worker.timers import Timers
 from windlass.worker.tracker import Tracker
@@ -82,7 +82,11 @@ class Executor:
         """Start claims, as many as there are slots; the rest waits its turn, so many of them at most."""
         batched = self._batches.tasks
         for claim in claims:
-            run = self.held[claim.id] = Run(self._app, claim, self._notes, self.state)
+            try:
+                run = self.held[claim.id] = Run(self._app, claim, self._notes, self.state)
+            except Exception as error:  # its record makes no sense: not the fault of those that came with it
+                self._refuse(claim, error)
+                continue
             if batched and claim.task in batched:
                 self._take_for_batch(run)
             else:
@@ -92,6 +96,12 @@ class Executor:
             self._hand_back_excess(ahead)
         if self.waiting:
             self._look_again(self.started)
+
+    def _refuse(self, claim: Claim, error: Exception) -> None:
+        """A claim that cannot be begun is a dead letter, or it would end one worker after another."""
+        log.error("job %s (%s) cannot be begun", claim.id, claim.task, exc_info=error)
+        self.finished.append(decide(claim, Failed(describe(error), None, "the job cannot be begun")))
+        self._wake()
 
     def _look_again(self, started: int) -> None:
         self.timers.after(WAIT_LIMIT, lambda: self._give_up_waiting(started), lambda: bool(self.waiting))
@@ -259,7 +269,7 @@ class Executor:
             task.add_done_callback(self._staging.discard)
             return
         self.completed += 1
-        move = self._move(run, outcome)
+        move = runner.transition(run, outcome, self.worker)
         self.finished.append(move)
         if len(self.finished) == 1:
             self._wake()
@@ -267,16 +277,6 @@ class Executor:
             self._report(run, outcome, move)
         except Exception:
             log.exception("what became of job %s (%s) could not be reported", run.claim.id, run.claim.task)
-
-    def _move(self, run: Run, outcome: Outcome) -> Transition:
-        """From here on the job counts as settled: nothing may fail, or nobody would ever settle it."""
-        try:
-            if type(outcome) is Failed or type(outcome) is Crashed:
-                outcome.error = dated(outcome.error, run, self.worker)
-            return decide(run.claim, outcome, run.rules.keep_done, run.rules.keep_failed)
-        except Exception as error:
-            log.exception("the outcome of job %s (%s) cannot be decided", run.claim.id, run.claim.task)
-            return unwritable(run.claim, safe.text(error, safe.MAX_REASON))
 
     def _report(self, run: Run, outcome: Outcome, move: Transition) -> None:
         """To breakers, charts and watchers, which may look on and change nothing."""

@@ -10,7 +10,7 @@ from concurrent.futures import Future, wait
 from typing import Any
 
 from windlass.core.job import Claim
-from windlass.errors import StoreError
+from windlass.errors import StoreUnavailable
 from windlass.store.base import MAX_BATCH, Note, Store
 
 log = logging.getLogger("windlass.worker")
@@ -88,7 +88,7 @@ class NoteBuffer:
     async def _send(self, batch: list[Note]) -> None:
         try:
             await self._store.note(self.worker, batch)
-        except StoreError as error:
+        except StoreUnavailable as error:
             log.warning("dropped progress and logs of %d jobs: %s", len(batch), error)
         except Exception as error:
             if len(batch) == 1:

@@ -21,7 +21,19 @@ from windlass.core import codec, safe
 from windlass.core.duration import to_ms
 from windlass.core.failure import describe
 from windlass.core.job import Claim, ErrorInfo
-from windlass.core.lifecycle import Adopting, Failed, HandedBack, Outcome, Snoozed, Stopped, Succeeded
+from windlass.core.lifecycle import (
+    Adopting,
+    Crashed,
+    Failed,
+    HandedBack,
+    Outcome,
+    Snoozed,
+    Stopped,
+    Succeeded,
+    Transition,
+    decide,
+    unwritable,
+)
 from windlass.core.options import Resolved, unpack_call
 from windlass.errors import Cancel, JobFailed, PayloadError, Snooze, SoftTimeout, TaskTimeout, UnknownTask
 from windlass.middleware import around_run
@@ -156,6 +168,17 @@ def dated(error: ErrorInfo, run: Run, worker: str) -> ErrorInfo:
     """The error with when its attempt began (by the store's clock, when it was claimed), how long it took, where."""
     took = int((monotonic() - run.began) * 1000) if run.began else 0
     return msgspec.structs.replace(error, at=run.claim.claimed_at, took=took, worker=worker)
+
+
+def transition(run: Run, outcome: Outcome, worker: str) -> Transition:
+    """What the store is to write. The job counts as settled from here on: nothing may fail, or it never would be."""
+    try:
+        if type(outcome) is Failed or type(outcome) is Crashed:
+            outcome.error = dated(outcome.error, run, worker)
+        return decide(run.claim, outcome, run.rules.keep_done, run.rules.keep_failed)
+    except Exception as error:
+        log.exception("the outcome of job %s (%s) cannot be decided", run.claim.id, run.claim.task)
+        return unwritable(run.claim, safe.text(error, safe.MAX_REASON))
 
 
 def bad_payload(error: BaseException) -> Outcome:

@@ -142,7 +142,8 @@ class Worker:
         if self._charts is not None:
             await self._charts.write()
         await self._notes.flush()
-        await self._sign_off(self.id)
+        # What broke this worker may be a job it holds. That counts as a crash, or the job would break the next one too.
+        await self._sign_off(self.id, crashed=self.exit_code == EXIT_BROKEN)
         await self._children.stop()
         if self._companion is not None:
             await self._companion.stop()
@@ -276,10 +277,10 @@ class Worker:
                 await asyncio.sleep(RETURN_SECONDS)
         self._heartbeat.poke()
 
-    async def _sign_off(self, id: str) -> None:
+    async def _sign_off(self, id: str, crashed: bool = False) -> None:
         """Best effort: where it fails, the lease ends by itself."""
         try:
-            await self._store.leave(id)
+            await self._store.leave(id, crashed)
             await self._store.unlisten(id)
             await self._obeying.leave()
         except StoreError as error:

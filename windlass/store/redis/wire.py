@@ -19,6 +19,7 @@ from windlass.core.lifecycle import Transition
 from windlass.core.limits import NO_LIMITS, Limits
 from windlass.core.links import WIDTH, In, Inject, Links, On, Out, Shape
 from windlass.core.terms import Terms
+from windlass.errors import StoreError
 from windlass.store.base import (
     Accept,
     Answer,
@@ -257,19 +258,29 @@ _terms = msgspec.msgpack.Decoder(Terms).decode
 _body = msgspec.msgpack.Decoder(tuple[str, int, str, int, bytes, bytes]).decode
 _body_with_terms = msgspec.msgpack.Decoder(tuple[str, int, str, int, bytes, bytes, bytes]).decode
 RECORD = 7
+LAST_INSTANT = 253_402_300_799_999
 
-UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError)
+UNREADABLE = (msgspec.DecodeError, ValueError, TypeError, IndexError)
+"""A name that is no text, a number that stands for nothing, a part that is missing."""
 
 
 def record(parts: Sequence[bytes]) -> Job | None:
     """A job from the seven parts a function answers it with; None where there is none."""
-    id, body, head, progress, result, error, links = parts
+    id, body, head, *_ = parts
     if not head:
         return damaged(id) if body else None
     try:
-        h = _head(head)
-    except UNREADABLE:  # a name in it is not text
+        return _sound(parts)
+    except UNREADABLE:
         return damaged(id)
+
+
+def _sound(parts: Sequence[bytes]) -> Job:
+    id, body, head, progress, result, error, links = parts
+    h = _head(head)
+    instants = (h.at, h.due, h.expires, h.started, h.finished)
+    if min(instants) < 0 or max(instants) > LAST_INSTANT:
+        raise ValueError("an instant that no calendar has")
     payload, meta = values(body)
     job = Job(
         id=id.decode(), task=h.task, version=h.version, queue=h.queue, priority=h.priority, state=STATES[h.state],
@@ -303,7 +314,7 @@ def damaged(id: bytes) -> Job:
     """A record that cannot be read, shown as what it becomes as soon as a call that writes comes upon it."""
     return Job(
         id=id.decode(), task="windlass.corrupt", version=1, queue="", priority=5, state=State.FAILED, payload=b"null",
-        meta=b"{}", reason="corrupt record", fingerprint="corrupt-record", error=lifecycle.corrupt_error(),
+        meta=b"{}", reason=lifecycle.CORRUPT, fingerprint=lifecycle.CORRUPT_MARK, error=lifecycle.corrupt_error(),
     )  # fmt: skip
 
 
@@ -371,21 +382,27 @@ def graph_answer(packed: bytes) -> GraphAnswer:
 
 
 def place(packed: bytes) -> Links:
-    """A node's links as it came with them."""
-    _, ins, outs, spare, shape, aftermath = _came_with(packed)
-    return Links(
-        [In(ins[k], On(ins[k + 1]), Inject(ins[k + 2])) for k in range(0, len(ins), 3)],
-        [Out(outs[k], On(outs[k + 1]), outs[k + 2]) for k in range(0, len(outs), 3)],
-        spare, Shape(shape), aftermath,
-    )  # fmt: skip
+    """A node's links as it came with them; none where they are damaged, which is for the store to act on."""
+    try:
+        _, ins, outs, spare, shape, aftermath = _came_with(packed)
+        return Links(
+            [In(ins[k], On(ins[k + 1]), Inject(ins[k + 2])) for k in range(0, len(ins), 3)],
+            [Out(outs[k], On(outs[k + 1]), outs[k + 2]) for k in range(0, len(outs), 3)],
+            spare, Shape(shape), aftermath,
+        )  # fmt: skip
+    except UNREADABLE:
+        return _ALONE
 
 
 def inputs(packed: bytes, heads: Sequence[bytes | None]) -> list[Input]:
     """The sources of a node, from what it came with and their heads."""
     if not packed:
         return []
-    ins = _came_with(packed)[1]
-    edges = [(ins[k], Inject(ins[k + 2])) for k in range(0, len(ins), 3) if ins[k + 2]]
+    try:
+        ins = _came_with(packed)[1]
+        edges = [(ins[k], Inject(ins[k + 2])) for k in range(0, len(ins), 3) if ins[k + 2]]
+    except UNREADABLE:
+        raise StoreError("the edges of this job are damaged: nobody knows any more what its arguments are") from None
     return [_input(source, inject, head) for (source, inject), head in zip(edges, heads, strict=True)]
 
 
@@ -442,6 +459,15 @@ def graphs(parts: Sequence[bytes]) -> list[GraphInfo]:
 
 
 def graph(id: bytes, packed: bytes, meta: bytes) -> GraphInfo:
+    try:
+        return _sound_graph(id, packed, meta)
+    except UNREADABLE:
+        failed = GraphInfo(id=id.decode("utf-8", "replace"), name="", state=State.FAILED, size=0, nodes=0, counts={})
+        failed.reason = lifecycle.CORRUPT
+        return failed
+
+
+def _sound_graph(id: bytes, packed: bytes, meta: bytes) -> GraphInfo:
     g = _graph_row(packed)
     ended = zip(STATES[4:], (g.succeeded, g.failed, g.cancelled, g.skipped), strict=True)
     return GraphInfo(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from windlass.store.base import Cell
 from windlass.store.sqlite.tx import Tx, ids_json
 
@@ -16,7 +18,7 @@ WRITE = "INSERT OR REPLACE INTO cells (name, version, value, until) VALUES (?, ?
 
 
 def swap(tx: Tx, name: str, expect: int, value: bytes | None, ttl: int) -> Cell:
-    version, kept, until = tx.one(READ, (name, tx.now)) or (0, b"", tx.now)
+    version, kept, until = msgspec.convert(tx.one(READ, (name, tx.now)) or (0, b"", tx.now), tuple[int, bytes, int])
     if expect not in (-1, version):
         return Cell(name=name, version=version, value=kept, expires_in=until - tx.now)
     if value is None:
@@ -31,6 +33,8 @@ def swap(tx: Tx, name: str, expect: int, value: bytes | None, ttl: int) -> Cell:
 def cells(tx: Tx, names: Sequence[str]) -> list[Cell]:
     found = {
         name: Cell(name=name, version=version, value=value, expires_in=until - tx.now)
-        for name, version, value, until in tx.all(READ_ALL, (ids_json(names), tx.now))
+        for name, version, value, until in msgspec.convert(
+            tx.all(READ_ALL, (ids_json(names), tx.now)), list[tuple[str, int, bytes, int]]
+        )
     }
     return [found.get(name) or Cell(name=name) for name in names]

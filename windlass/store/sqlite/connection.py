@@ -12,6 +12,7 @@ from pathlib import Path
 import apsw
 
 from windlass.errors import StoreError, StoreUnavailable, WindlassError
+from windlass.store.sqlite.damage import teach
 
 SCHEMA = 4
 """The version of schema.sql. A file with a higher one was written by a newer Windlass."""
@@ -27,6 +28,8 @@ BROKEN = (
     apsw.PermissionsError, apsw.NoLFSError, apsw.ProtocolError,
 )  # fmt: skip
 """After these the connection itself is suspect and is opened anew."""
+NOT_DAMAGE = (*BUSY, *BROKEN, apsw.FullError, apsw.InterruptError, WindlassError, MemoryError)
+"""Whatever else fails a call may come from one record that cannot be read."""
 
 
 def read_sql(name: str) -> str:
@@ -115,6 +118,7 @@ def _prepare(db: apsw.Connection, clock: Callable[[], int]) -> None:
             db.execute("ROLLBACK")
         raise
     db.execute(read_sql("steps.sql"))
+    teach(db)
 
 
 def _check_schema(db: apsw.Connection, clock: Callable[[], int]) -> None:

@@ -110,13 +110,19 @@ def unaccepted(tx: Tx, ids: Sequence[str]) -> list[Job]:
     return found
 
 
+_Row = tuple[
+    int, str, str, int, str, int, int, str, str, int, int, int, int, int, int, int, str, str, str, int, int, int, int,
+    int, str | None, str | None, str | None, str | None, int,
+]  # fmt: skip
+
+
 def job(row: Sequence[Any]) -> Job:
-    """The record of a row of JOB_COLUMNS."""
+    """The record of a row of JOB_COLUMNS, which says so if it holds something else than it should."""
     (
         _, id, task, version, queue, priority, state, payload, meta, run, epoch, attempt, crashes, snoozes, max_crashes,
         cancel, worker, reason, fingerprint, enqueued_at, due_at, expires_at, started_at, finished_at, result, error,
         progress, terms, _,
-    ) = row  # fmt: skip
+    ) = msgspec.convert(row, _Row)  # fmt: skip
     return Job(
         id=id, task=task, version=version, queue=queue, priority=priority, state=STATES[state],
         payload=to_bytes(payload), meta=to_bytes(meta), run=run, epoch=epoch, attempt=attempt, crashes=crashes,

@@ -31,10 +31,16 @@ PAGE = INFO.format(
 ) + " ORDER BY g.n DESC"  # fmt: skip
 
 
+_Info = tuple[
+    int, str, str, int, int, int, int, int, int, int, str, str, str, str, str, int, int, str, str
+]  # fmt: skip
+
+
 def info(row: Sequence[Any]) -> GraphInfo:
-    """A workflow of a row of INFO."""
-    _, id, name, state, size, nodes, *rest = row
-    ended, (reason, culprit, parent, stopping, meta, created_at, finished_at, why, who) = rest[:4], rest[4:]
+    """A workflow of a row of INFO, which says so if it holds something else than it should."""
+    _, id, name, state, size, nodes, *rest = msgspec.convert(row, _Info)
+    ended: Any = rest[:4]
+    reason, culprit, parent, stopping, meta, created_at, finished_at, why, who = rest[4:]
     return GraphInfo(
         id=id, name=name, state=STATES[state], size=size, nodes=nodes,
         counts={str(state): count for state, count in zip(COUNTED, ended, strict=True) if count},

@@ -21,7 +21,7 @@ def events(tx: Tx, after: int, limit: int, kinds: Sequence[str]) -> list[Entry]:
     terms = " OR ".join(["instr(kinds, ?)"] * len(kinds)) or "true"
     wanted = [f",{kind}," for kind in kinds]
     sql, bounds = (NEWEST, ()) if after < 0 else (BEHIND, (after, limit))
-    rows = tx.all(sql.format(terms), (*wanted, *bounds))
+    rows = msgspec.convert(tx.all(sql.format(terms), (*wanted, *bounds)), list[tuple[int, int, str]])
     return [Entry(seq, at, _of_kinds(_groups(groups), kinds)) for seq, at, groups in rows]
 
 
@@ -30,4 +30,4 @@ def _of_kinds(groups: list[Group], kinds: Sequence[str]) -> list[Group]:
 
 
 def totals(tx: Tx) -> list[Total]:
-    return [Total(*row) for row in tx.all(TOTALS)]
+    return msgspec.convert(tx.all(TOTALS), list[Total])

@@ -23,8 +23,11 @@ PUT = (
 FIRED = "UPDATE schedules SET next_slot = ?, fired = ?, last_slot = ?, last_at = ?, last_job = ? WHERE name = ?"
 
 
+_Row = tuple[str, bytes, int, str, int, int, int, int, str]
+
+
 def _row(values: Sequence[Any]) -> Schedule:
-    name, body, next_slot, paused, version, fired, last_slot, last_at, last_job = values
+    name, body, next_slot, paused, version, fired, last_slot, last_at, last_job = msgspec.convert(values, _Row)
     return Schedule(
         name=name, body=body, next_slot=next_slot, paused=paused, version=version, fired=fired, last_slot=last_slot,
         last_at=last_at, last_job=last_job,

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from windlass.store.base import MAX_BATCH, Item
 from windlass.store.sqlite.tx import Tx
 
@@ -38,7 +40,8 @@ def shelve(tx: Tx, items: Sequence[Item]) -> None:
 def shelf(tx: Tx, name: str, after: str, until: str, limit: int, newest_first: bool) -> list[Item]:
     # Every text is smaller than bytes: that is the end of a shelf.
     values = (name, after, until or b"", tx.now, min(limit, MAX_BATCH))
-    rows = tx.all(PAGE.format(">" if after else ">=", "DESC" if newest_first else "ASC"), values)
+    sql = PAGE.format(">" if after else ">=", "DESC" if newest_first else "ASC")
+    rows = msgspec.convert(tx.all(sql, values), list[tuple[str, bytes, int]])
     return [Item(shelf=name, key=key, body=body, ttl=ends - tx.now if ends else 0) for key, body, ends in rows]
 
 

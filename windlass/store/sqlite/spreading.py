@@ -112,7 +112,7 @@ def decide(web: Web, node: Node) -> None:
         web.change(node).culprit = ""
     if node.shape:
         result = web.at_hand(node.source) if node.shape == Shape.ONE and node.source else None
-        _end_join(web, node, SUCCEEDED, "", result)
+        end_join(web, node, SUCCEEDED, "", result)
     else:
         release(web, node)
 
@@ -163,7 +163,7 @@ def give_up(web: Web, node: Node, state: int) -> None:
         reason = because("job", node.culprit, State.FAILED)
     error = web.error_of(culprit.id) if culprit is not None and state == FAILED else (None, "")
     if node.shape:
-        _end_join(web, node, state, reason, error=error[0])
+        end_join(web, node, state, reason, error=error[0])
     else:
         blamed = node.culprit
         web.end(node, state, reason, error)
@@ -182,7 +182,7 @@ def first_blame(web: Web, node: Node) -> str:
     return ""
 
 
-def _end_join(
+def end_join(
     web: Web, node: Node, state: int, reason: str, result: str | None = None, error: str | None = None
 ) -> None:
     """A join ends. It is in no queue and has no event; the end of a graph ends the workflow."""

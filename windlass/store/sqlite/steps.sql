@@ -125,7 +125,8 @@ END;
 CREATE TEMP VIEW apply (now) AS SELECT NULL;
 CREATE TEMP TRIGGER apply_body INSTEAD OF INSERT ON apply BEGIN
     INSERT OR IGNORE INTO buckets (name, most, age, size)
-    SELECT DISTINCT keep, CAST(keep AS INTEGER), CAST(substr(keep, instr(keep, '|') + 1) AS INTEGER), 0
+    SELECT DISTINCT keep, iif(keep GLOB '*|*|*', CAST(keep AS INTEGER), -1),  -- damaged, it must not drop anything
+        CAST(substr(keep, instr(keep, '|') + 1) AS INTEGER), 0
     FROM moved WHERE keep IS NOT NULL;
     UPDATE jobs SET
         state = m.goes, hold = m.hold, place = m.place, worker = 0,
@@ -155,7 +156,9 @@ CREATE TEMP TRIGGER apply_body INSTEAD OF INSERT ON apply BEGIN
     UPDATE moved SET error = (SELECT error FROM jobs WHERE n = moved.job)
     WHERE watched AND goes > 3 AND error IS NULL;
     INSERT INTO prune
-    SELECT NEW.now, n, iif(most < 0, 0, size - most), age, 1000 FROM buckets
+    -- By its name, which is what was looked for: a damaged number must not drop anything.
+    SELECT NEW.now, n, iif(CAST(name AS INTEGER) < 0, 0, size - CAST(name AS INTEGER)),
+        CAST(substr(name, instr(name, '|') + 1) AS INTEGER), 1000 FROM buckets
     WHERE name IN (SELECT DISTINCT keep FROM moved);
 END;
 
@@ -206,7 +209,9 @@ CREATE TEMP TRIGGER file_body INSTEAD OF INSERT ON file BEGIN
     FROM (SELECT keep, count(*) AS more FROM filed GROUP BY keep) AS f
     WHERE name = f.keep;
     INSERT INTO prune
-    SELECT NEW.now, n, iif(most < 0, 0, size - most), age, 1000 FROM buckets
+    -- By its name, which is what was looked for: a damaged number must not drop anything.
+    SELECT NEW.now, n, iif(CAST(name AS INTEGER) < 0, 0, size - CAST(name AS INTEGER)),
+        CAST(substr(name, instr(name, '|') + 1) AS INTEGER), 1000 FROM buckets
     WHERE name IN (SELECT DISTINCT keep FROM filed);
 END;
 

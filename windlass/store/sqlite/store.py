@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Sequence
 
 import apsw
+import msgspec
 
 from windlass.core.event import Entry
 from windlass.core.graph import GraphInfo, Input, NewGraph
@@ -58,6 +59,7 @@ from windlass.store.sqlite import (
     gates,
     intake,
     lookups,
+    mending,
     news,
     schedules,
     shelves,
@@ -71,8 +73,9 @@ from windlass.store.sqlite import (
 from windlass.store.sqlite import jobs as records
 from windlass.store.sqlite.connection import SCHEMA
 from windlass.store.sqlite.mailbox import HAVE_SOCKETS, Mailbox
+from windlass.store.sqlite.ops import Kind
 from windlass.store.sqlite.place import parse_url
-from windlass.store.sqlite.thread import Database, Kind
+from windlass.store.sqlite.thread import Database
 from windlass.store.sqlite.tx import Tx
 
 READ, RELAXED, DURABLE = Kind.READ, Kind.RELAXED, Kind.DURABLE
@@ -257,7 +260,8 @@ class SQLiteStore:
                 "SELECT i, at, level, text FROM logs WHERE job = (SELECT n FROM jobs WHERE id = ?) AND i > ? "
                 "ORDER BY i LIMIT ?"
             )
-            return [LogLine(*row) for row in tx.all(sql, (id, after, limit))]
+            rows = msgspec.convert(tx.all(sql, (id, after, limit)), list[tuple[int, int, str, str]])
+            return [LogLine(*row) for row in rows]
 
         return await self._database.run(READ, read)
 
@@ -277,9 +281,13 @@ class SQLiteStore:
         return await self._database.run(READ, workers.workers)
 
     async def info(self) -> StoreInfo:
-        details = await self._database.run(READ, details_of)
+        details, corrupt = await self._database.run(READ, lambda tx: (details_of(tx), mending.aside(tx)))
         full = self.place.durability == "full"
         warnings = [] if full else ["a power cut may undo the last moments (durability=normal)"]
+        if corrupt:
+            warnings.append(
+                f"{corrupt} damaged records were put aside in the table corrupt; their jobs are dead letters"
+            )
         return StoreInfo(
             engine="sqlite", version=apsw.sqlite_lib_version(), durability=PROMISES[self.place.durability],
             location=str(self.place.path), warnings=warnings,

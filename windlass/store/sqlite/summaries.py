@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from windlass.core.limits import NO_LIMITS
 from windlass.core.terms import queue_gate
 from windlass.store.base import MAX_BATCH, Fault, QueueInfo
@@ -29,7 +31,7 @@ SELECT f.fingerprint, f.dead, j.id FROM (
 
 def queues(tx: Tx) -> list[QueueInfo]:
     infos: dict[str, QueueInfo] = {}
-    for queue, state, many in tx.all(COUNTS):
+    for queue, state, many in msgspec.convert(tx.all(COUNTS), list[tuple[str, int, int]]):
         info = infos.get(queue)
         if info is None:
             limits = tx.book.limits(queue_gate(queue)) if tx.gates else NO_LIMITS
@@ -37,12 +39,15 @@ def queues(tx: Tx) -> list[QueueInfo]:
         if many:
             info.counts[str(STATES[state])] = many
     for queue, at in tx.all(OLDEST):
+        if at is None:  # a job that is counted here was lost
+            continue
         infos[queue].oldest_ready = tx.now - at
     for queue, lanes in tx.all(LANES) if tx.lanes else ():
-        infos[queue].lanes = lanes
+        if queue in infos:
+            infos[queue].lanes = lanes
     return list(infos.values())
 
 
 def faults(tx: Tx, limit: int) -> list[Fault]:
     """The dead letters by fingerprint, the most frequent first."""
-    return [Fault(*row) for row in tx.all(FAULTS, (min(limit, MAX_BATCH),))]
+    return msgspec.convert(tx.all(FAULTS, (min(limit, MAX_BATCH),)), list[Fault])

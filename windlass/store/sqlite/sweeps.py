@@ -8,6 +8,7 @@ from windlass.store.sqlite.asides import next_parking, park
 from windlass.store.sqlite.codes import FAILED
 from windlass.store.sqlite.expiry import expire, promote
 from windlass.store.sqlite.mailbox import nobody_there, remove_leftover
+from windlass.store.sqlite.mending import audit as audit_jobs
 from windlass.store.sqlite.nodes import Web
 from windlass.store.sqlite.recovery import bury
 from windlass.store.sqlite.staging import drop
@@ -21,6 +22,7 @@ MAILBOX_PROBES = 50
 
 def sweep(tx: Tx, limit: int) -> SweepReply:
     reply = SweepReply(dead_workers=[], repaired=[])
+    audit_jobs(tx)
     reply.expired = expire(tx, limit)
     left = limit - reply.expired
     promoted = promote(tx, left)
@@ -87,7 +89,8 @@ def dead_workers(tx: Tx) -> list[tuple[int, str, int]]:
 def prune(tx: Tx, limit: int) -> int:
     """Drop what is past its bucket's age, bucket by bucket."""
     old = tx.all(
-        "SELECT n, size, age FROM buckets WHERE size > 0 AND age >= 0 AND age + (SELECT finished_at FROM jobs "
+        "SELECT n, size, age FROM buckets WHERE size > 0 AND age >= 0 "
+        "AND age = CAST(substr(name, instr(name, '|') + 1) AS INTEGER) AND age + (SELECT finished_at FROM jobs "
         "WHERE bucket = buckets.n AND bucket > 0 ORDER BY place LIMIT 1) <= ?", (tx.now,)
     )  # fmt: skip
     pruned = 0

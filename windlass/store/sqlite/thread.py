@@ -7,24 +7,28 @@ next one. Each operation still succeeds or fails alone. The thread knows transac
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import queue
 import threading
 import time
 import weakref
 from collections.abc import Callable
-from enum import IntEnum
 from typing import Any, TypeVar
 
 import apsw
 
-from windlass.errors import StoreClosed, StoreError, StoreUnavailable
+from windlass.errors import StoreClosed, StoreError
 from windlass.store.base import Clock, StoreSettings
-from windlass.store.sqlite.connection import BROKEN, BUSY, Patience, connect, mapped
+from windlass.store.sqlite.connection import BROKEN, BUSY, NOT_DAMAGE, Patience, connect, mapped
 from windlass.store.sqlite.mailbox import Mailbox, Outbox
+from windlass.store.sqlite.mending import mend
+from windlass.store.sqlite.ops import Kind, Op, resolve
 from windlass.store.sqlite.place import Place, check_place
 from windlass.store.sqlite.tx import Memo, Tx, ids_json
 from windlass.store.sqlite.watches import forget_paths
+
+log = logging.getLogger("windlass.store")
 
 T = TypeVar("T")
 
@@ -46,30 +50,11 @@ RESTART_PATIENCE = 0.5
 
 RETRY_SENDING = 0.005
 FORK_PATIENCE = 10.0
+PAUSES = 20
+"""So many times as long as looking for damage took in vain, nobody looks for it again."""
+
 STAYS_CHECKED = 1.0
 """Seconds after which it is looked at again whether the path still leads to the open file."""
-
-
-class Kind(IntEnum):
-    """What an operation needs. RELAXED writes without waiting for the disk: what it writes may be undone by a power cut
-    without harm, since whom it concerns is gone then as well."""
-
-    READ = 0
-    RELAXED = 1
-    DURABLE = 2
-
-
-class Op:
-    """A function to be run in a transaction, and who waits for it."""
-
-    __slots__ = ("answer", "done", "error", "future", "kind", "loop", "work")
-
-    def __init__(self, kind: Kind, work: Callable[[Tx], Any], loop: asyncio.AbstractEventLoop | None) -> None:
-        self.kind, self.work, self.loop = kind, work, loop
-        self.future: asyncio.Future[Any] | None = loop.create_future() if loop else None
-        self.done: threading.Event | None = None
-        self.answer: Any = None
-        self.error: Exception | None = None
 
 
 class Database:
@@ -96,6 +81,7 @@ class Database:
         self._synchronous = 0
         self._disk_seconds = 2 * QUICK_DISK  # taken for slow until it was seen to be quick
         self._log_pages = self._copied_pages = 0
+        self._mend_again = 0.0
 
     # -- on event loops
 
@@ -134,11 +120,13 @@ class Database:
         try:
             op = Op(kind, work, None)
             with self._patience.none():
-                self._group([op])
+                error = self._attempt([op])
         finally:
             self._lock.release()
         self._mail_left()
-        return None if isinstance(op.error, StoreUnavailable) else op
+        if error is not None:
+            return None  # the database thread waits for a lock, and mends what is damaged
+        return op
 
     def _mail_left(self) -> None:
         """Another thread than the database's has sent mail: what is left of it is for that one to try again."""
@@ -198,7 +186,7 @@ class Database:
             op = self._ops.get()
             if op is not None:
                 op.error = StoreClosed()
-                _resolve([op])
+                resolve([op])
 
     def _take(self) -> tuple[list[Op], bool]:
         """Everything pending, at least one; True with it when there is nothing to come."""
@@ -225,14 +213,30 @@ class Database:
         """All of a batch in one transaction; if that fails, each in its own, so that one cannot harm the others."""
         batch = [op for op in batch if op.future is None or not op.future.cancelled()]
         error = self._attempt(batch) if batch else None
-        if error is not None and len(batch) > 1:
+        if error is not None:
             for op in batch:
-                op.error = self._attempt([op])
-                _resolve([op])
+                error = error if len(batch) == 1 else self._attempt([op])
+                if error is not None:
+                    error = self._mend(op, error)
+                op.error = op.error if error is None else mapped(error, self.place.path)
+                resolve([op])
             return
-        for op in batch:
-            op.error = op.error or error
-        _resolve(batch)
+        resolve(batch)
+
+    def _mend(self, op: Op, error: Exception) -> Exception | None:
+        """A call failed over what it read, or was asked: put aside what is damaged, and make it again."""
+        started = time.monotonic()
+        if isinstance(error, NOT_DAMAGE) or started < self._mend_again:
+            return error
+        failed = self._attempt([Op(Kind.DURABLE, mend, None)])
+        if failed is not None:
+            log.error("damaged records could not be put aside", exc_info=failed)
+        now = time.monotonic()
+        again = self._attempt([op])  # also if nothing was found: another process may have been quicker
+        if again is not None:
+            # All of the file was looked at: whoever only asks for nonsense must not have that done over and over.
+            self._mend_again = now + PAUSES * (now - started)
+        return again
 
     def _attempt(self, batch: list[Op]) -> Exception | None:
         """One transaction over the batch, and after its commit the mail. The error that undid it, if one did."""
@@ -241,7 +245,7 @@ class Database:
             tx = self._transact(kind, batch)
         except Exception as error:
             self._undo(error)
-            return mapped(error, self.place.path)
+            return error
         except BaseException as error:  # Ctrl-C in a thread that runs its operation itself
             self._undo(error)
             raise
@@ -388,32 +392,6 @@ class Database:
         for box in self.mailboxes.values():
             box.abandon()
         self._reset()
-
-
-def _resolve(batch: list[Op]) -> None:
-    """Answer everyone, with one call per event loop."""
-    loops: dict[asyncio.AbstractEventLoop, list[Op]] = {}
-    for op in batch:
-        if op.loop is not None:
-            loops.setdefault(op.loop, []).append(op)
-        elif op.done is not None:
-            op.done.set()
-    for loop, ops in loops.items():
-        try:
-            loop.call_soon_threadsafe(_answer, ops)
-        except RuntimeError:  # the loop was closed with calls under way: nobody is left to be told
-            continue
-
-
-def _answer(ops: list[Op]) -> None:
-    for op in ops:
-        future = op.future
-        if future is None or future.done():
-            continue
-        if op.error is not None:
-            future.set_exception(op.error)
-        else:
-            future.set_result(op.answer)
 
 
 _living: weakref.WeakSet[Database] = weakref.WeakSet()

@@ -69,6 +69,8 @@ class Memo:
         """Whether graphs left something to do when somebody last looked: a call may take longer then."""
         self.lane = 0
         """How far sweeps have looked at lanes."""
+        self.audited = {"jobs": 0, "lanes": 0}
+        """How far they have looked at these for damage."""
 
     @staticmethod
     def mark(presence: Presence) -> int:
@@ -95,7 +97,7 @@ class Touch:
 
 
 BEGIN = (
-    "SELECT last, shift, ranks, schedules, (SELECT min(lease) FROM workers), "
+    "SELECT last, shift, ranks, schedules, (SELECT min(lease) FROM workers WHERE typeof(lease) = 'integer'), "
     "EXISTS (SELECT 1 FROM workers WHERE idle = 1), EXISTS (SELECT 1 FROM mailboxes WHERE follows = 1), "
     "EXISTS (SELECT 1 FROM graphs), EXISTS (SELECT 1 FROM todos), EXISTS (SELECT 1 FROM lanes), "
     "EXISTS (SELECT 1 FROM gates), EXISTS (SELECT 1 FROM uniques) FROM windlass"
@@ -195,6 +197,10 @@ class Tx:
         if self._book is None:
             self._book = Book(self)
         return self._book
+
+    def forget_book(self) -> None:
+        """The gates were written by other means."""
+        self._book = None
 
     @property
     def gated(self) -> str:

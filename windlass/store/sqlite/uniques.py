@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from windlass.core.job import NewJob
 from windlass.core.terms import Policy, Terms
 from windlass.store.base import Accept, Answer, UniqueInfo
@@ -57,7 +59,7 @@ def held(tx: Tx, keys: Iterable[str]) -> dict[str, Hold]:
     """The keys among these that somebody has."""
     if not tx.uniques:
         return {}
-    rows = (Hold(*row) for row in tx.all(HELD, (ids_json(dict.fromkeys(keys)),)))
+    rows = msgspec.convert(tx.all(HELD, (ids_json(dict.fromkeys(keys)),)), list[Hold])
     return {row.key: row for row in rows if row.is_held(tx.now)}
 
 
