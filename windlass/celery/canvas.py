@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from windlass.celery.exceptions import ImproperlyConfigured
-from windlass.celery.signature import Signature, list_of, maybe_signature, signature, subtask
+from windlass.celery.signature import Part, Signature, list_of, maybe_signature, signature, subtask
 
 if TYPE_CHECKING:
     from windlass.celery.app import Celery
@@ -68,10 +68,7 @@ class _Listed(_Composed):
     def _read(cls, d: Mapping[str, Any], app: Celery | None) -> Signature:
         return cls._restored(cls(list(d["kwargs"]["tasks"]), app=app), d)
 
-    @property
-    def tasks(self) -> list[Signature]:
-        tasks: list[Signature] = self["kwargs"]["tasks"]
-        return tasks
+    tasks = Part[list[Signature]]("tasks", within="kwargs")
 
     @property
     def members(self) -> list[Signature]:
@@ -91,7 +88,7 @@ class chain(_Listed):
         steps: list[Signature] = []
         for sig in _signatures(_several(tasks), app):
             # What was said of a chain as a whole would be lost if it were taken apart.
-            steps.extend(sig.tasks if isinstance(sig, chain) and not sig.options else [sig])
+            steps.extend(sig.tasks if isinstance(sig, chain) and not sig.options.keys() - {"task_id"} else [sig])
         self._build({"tasks": steps}, app, options)
 
     def _fill(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -103,11 +100,19 @@ class chain(_Listed):
         for task in self.tasks[:1]:
             task.set_immutable(immutable)
 
+    def link_error(self, errback: Any) -> Any:
+        """Runs once if any of it fails. Of a group that others follow also for each task that fails, by setting."""
+        if self.app.conf.task_allow_error_cb_on_chord_header:
+            for task in self.tasks[:-1]:
+                if isinstance(task, group):
+                    task.link_error(errback)
+        return super().link_error(errback)
+
     def __or__(self, other: Any) -> Any:
         found = maybe_signature(other, self._app)
         if not isinstance(found, Signature):
             return NotImplemented
-        if self.options:
+        if self.options.keys() - {"task_id"}:
             return chain(self, found, app=self._app)
         return chain(*(task.clone() for task in self.tasks), found, app=self._app)
 
@@ -118,17 +123,63 @@ class chain(_Listed):
 abstract_chain = _chain = chain  # Celery's other names for it
 
 
+def _flat(tasks: Iterable[Any], app: Celery | None) -> list[Signature]:
+    """The members of a group. As in Celery, a group in a group is taken apart, and a chain of nothing left out."""
+    members: list[Signature] = []
+    for sig in _signatures(tasks, app):
+        members.extend(sig.tasks if isinstance(sig, group) else [sig] if not sig.is_empty else [])
+    return members
+
+
 class group(_Listed):
     """All of them at the same time; the result is the list of theirs, in order."""
 
     kind = "group"
 
+    _unread: Iterator[Any] | None = None
+    """Where it was made of a generator: read when its tasks are first looked at, at the latest when it is sent."""
+
     def __init__(self, *tasks: Any, app: Celery | None = None, **options: Any) -> None:
-        members: list[Signature] = []
-        for sig in _signatures(_several(tasks), app):
-            # As in Celery: a group in a group is taken apart, and a chain of nothing left out.
-            members.extend(sig.tasks if isinstance(sig, group) else [sig] if not sig.is_empty else [])
-        self._build({"tasks": members}, app, options)
+        late = len(tasks) == 1 and isinstance(tasks[0], Iterator)
+        self._build({"tasks": [] if late else _flat(_several(tasks), app)}, app, options)
+        if late:
+            self._unread = tasks[0]
+
+    def _read_tasks(self) -> None:
+        if (unread := self._unread) is not None:
+            self._unread = None
+            dict.__getitem__(self, "kwargs")["tasks"] = _flat(unread, self._app)
+            self._app = self._app or next((found for sig in self.tasks if (found := sig._app) is not None), None)
+
+    # Every way to its items reads the tasks first, those included by which json, copy and dict() look at it.
+
+    def __getitem__(self, key: str) -> Any:
+        self._read_tasks()
+        return super().__getitem__(key)
+
+    def __iter__(self) -> Iterator[str]:
+        self._read_tasks()
+        return super().__iter__()
+
+    def __eq__(self, other: object) -> bool:
+        self._read_tasks()
+        if isinstance(other, group):
+            other._read_tasks()
+        return super().__eq__(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self._read_tasks()
+        return super().get(key, default)
+
+    def items(self) -> Any:
+        self._read_tasks()
+        return super().items()
+
+    def values(self) -> Any:
+        self._read_tasks()
+        return super().values()
 
     def _fill(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         for task in self.tasks:
@@ -188,7 +239,7 @@ class chord(_Composed):
         self, header: Any, body: Any = None, task: Any = None, args: Any = None, kwargs: Any = None,
         app: Celery | None = None, **options: Any,
     ) -> None:  # fmt: skip
-        tasks = header if isinstance(header, group) else group(*_header(header), app=app)
+        tasks = header if isinstance(header, group) else _header(header, app)
         self._build({"header": tasks, "body": maybe_signature(body, app)}, app, options)
 
     @classmethod
@@ -205,6 +256,10 @@ class chord(_Composed):
     @property
     def tasks(self) -> list[Signature]:
         return self.header.tasks
+
+    @tasks.setter
+    def tasks(self, header: Any) -> None:
+        self["kwargs"]["header"] = header if isinstance(header, group) else _header(header, self._app)
 
     @property
     def body(self) -> Any:
@@ -238,13 +293,9 @@ class chord(_Composed):
         return errback
 
     def _take(self, options: dict[str, Any]) -> None:
-        for callback in list_of(options.pop("link", None)):
-            self.link(callback)
-        for errback in list_of(options.pop("link_error", None)):
-            self.link_error(errback)
         for name in ("interval", "max_retries", "producer", "connection", "retry", "retry_policy"):
             options.pop(name, None)  # of Celery's polling for the header
-        self.options.update(options)
+        super()._take(options)
 
     def __call__(self, body: Any = None, **options: Any) -> Any:
         made = self.clone()
@@ -275,8 +326,11 @@ class chord(_Composed):
         return f"chord({self.tasks!r}, {self.body!r})"
 
 
-def _header(header: Any) -> list[Any]:
-    return _several((header,)) if not isinstance(header, chord) else [header]
+def _header(header: Any, app: Celery | None) -> group:
+    """A header of its own: what is linked to a chord's tasks is not linked to the caller's, as in Celery."""
+    if isinstance(header, Iterator):
+        return group(header, app=app)
+    return group([maybe_signature(task, app, clone=True) for task in _several((header,))], app=app)
 
 
 class _Map(Signature):

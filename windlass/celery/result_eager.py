@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 class EagerResult(AsyncResult):
-    """The result of a task that ran in place."""
+    """The result of a task that ran in place. ``left_off``: by Ignore or Reject, so that nothing follows it."""
+
+    left_off = False
 
     def __init__(
         self, id: str, ret_value: Any, state: str, traceback: str | None = None, name: str | None = None,
@@ -33,12 +35,15 @@ class EagerResult(AsyncResult):
     def of(cls, task: Task, request: Context, ended: Ended) -> Self:
         told = request.get("told") or {}
         state, value = ended.state, ended.value
+        left_off = state in (states.IGNORED, states.REJECTED)
         if state == states.IGNORED:
             state, value = told.get("state") or states.IGNORED, told.get("meta")
         elif state == states.REJECTED:
             state = states.FAILURE
         trace = ended.info.traceback if ended.info is not None and state != states.IGNORED else None
-        return cls(str(request.id), value, state, trace, task.name, request.children, task.app)
+        made = cls(str(request.id), value, state, trace, task.name, request.children, task.app)
+        made.left_off = left_off
+        return made
 
     @property
     def state(self) -> str:

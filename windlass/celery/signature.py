@@ -200,13 +200,14 @@ class Signature(dict[str, Any]):
             return None  # as in Celery: nothing to do, and nothing to wait for
         if self.app.conf.task_always_eager:
             return eager.apply(made)
-        return compile.submit(self.app, made)
+        return compile.submit(self.app, made, options.get("task_id") or options.get("group_id"))
 
     def _take(self, options: dict[str, Any]) -> None:
         """Options of the call: callbacks are added, all else is set."""
-        for name in ("link", "link_error"):
-            for callback in list_of(options.pop(name, None)):
-                self._append(name, callback)
+        for callback in list_of(options.pop("link", None)):
+            self.link(callback)
+        for errback in list_of(options.pop("link_error", None)):
+            self.link_error(errback)
         self.options.update(options)
 
     def apply(self, args: Any = None, kwargs: Any = None, **options: Any) -> Any:
@@ -219,11 +220,11 @@ class Signature(dict[str, Any]):
 
     def freeze(self, _id: str | None = None, **kwargs: Any) -> ResultBase:
         """Give it its ids now; the result it will have."""
-        from windlass.celery import compile
+        from windlass.celery import ids
 
         if _id is not None:
             self.options["task_id"] = _id
-        return compile.freeze(self.app, self)
+        return ids.freeze(self.app, self)
 
     def __invert__(self) -> Any:
         return self.apply_async().get()

@@ -23,13 +23,14 @@ from windlass import Keep, Windlass
 from windlass import Task as WindlassTask
 from windlass.celery import _state, canvas, compile, conf, signals
 from windlass.celery import result as results
+from windlass.celery.declare import make_task
 from windlass.celery.exceptions import AlreadyRegistered, ImproperlyConfigured, NotRegistered
 from windlass.celery.rates import rate_of
 from windlass.celery.request import node_name
 from windlass.celery.schedules import timing_of
 from windlass.celery.signals import Signal
-from windlass.celery.task import Task, make_task
-from windlass.celery.values import pack
+from windlass.celery.task import Task
+from windlass.celery.values import pack, together
 from windlass.errors import WindlassError
 
 log = logging.getLogger("celery")
@@ -287,6 +288,7 @@ class Celery:
         self.finalize()
         settings.fix()
         made.task(name="celery.saved_group", queue=settings.task_default_queue)(_saved_group)
+        made.task(name="celery.together", queue=settings.task_default_queue)(_together)
         for task in self._tasks.values():
             self._declare(made, task)
         made.on_start(self._on_start)
@@ -479,6 +481,11 @@ def _django_apps() -> list[str]:
 
 def _saved_group(group: Any) -> None:
     """A group's ids are kept as this job's arguments; running it has nothing to do."""
+
+
+def _together(added: list[Any], own: Any) -> Any:
+    """Behind ``add_to_chord``: the values of what was added, with that of the task that added it."""
+    return together(own, added)
 
 
 def _declare_builtin(app: Celery) -> None:
