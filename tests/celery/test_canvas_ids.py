@@ -12,7 +12,7 @@ import pytest
 
 from tests.celery.kit import WAIT, soon
 from windlass import IdConflict
-from windlass.celery import chain, chord, group, maybe_signature, signature
+from windlass.celery import Signature, chain, chord, group, maybe_signature, signature
 from windlass.celery.exceptions import ChordError, ImproperlyConfigured
 
 Tasks = SimpleNamespace
@@ -212,3 +212,56 @@ def test_replacing_by_an_empty_group_gives_an_empty_list(app: Any) -> None:
         assert get(chain(emptied.si("group"), t.total.s())()) == 0
         with pytest.raises(ImproperlyConfigured, match="replace with an empty chain"):
             get(emptied.delay("chain"))
+
+
+# -- classes and results as values
+
+
+def test_signatures_of_the_users_own_classes(app: Any) -> None:
+    from tests.celery.kit import declare
+
+    t = declare(app)
+
+    @Signature.register_type()
+    class my_group(group):
+        def __init__(self, *tasks: Any, **options: Any) -> None:
+            super().__init__(*tasks, **options)
+            self.subtask_type = "my_group"
+
+    try:
+        made = my_group(t.add.s(1, 1), t.add.s(2, 2))
+        again = signature(json.loads(json.dumps(made)))
+        assert (type(again), again.subtask_type, len(again)) == (my_group, "my_group", 2)
+        assert type(signature(dict(group(t.add.s(1, 1))))) is group
+    finally:
+        del Signature.TYPES["my_group"]
+    sig = t.add.s(1, 1)
+    sig.id = "given"
+    assert sig.options == {"task_id": "given"}
+
+
+def test_results_in_place_can_be_copied(app: Any) -> None:
+    from tests.celery.kit import declare
+
+    t = declare(app)
+    for result in (t.add.apply((1, 2)), t.fail.apply()):
+        again = copy.copy(result)
+        assert (again.id, again.state, again.result, again.name) == (
+            result.id,
+            result.state,
+            result.result,
+            result.name,
+        )
+    assert app.GroupResult("g", [result], result).parent is result
+
+
+def test_arguments_that_are_no_list_are_refused(app: Any) -> None:
+    from tests.celery.kit import declare
+
+    t = declare(app)
+    for call in (t.add.apply_async, t.add.apply):
+        for args in ("12", 12, {"x": 1}):
+            with pytest.raises(TypeError, match="args must be a list or tuple"):
+                call(args)
+        with pytest.raises(TypeError, match="must be a mapping"):
+            call((), "12")

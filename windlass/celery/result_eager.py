@@ -98,5 +98,9 @@ class EagerResult(AsyncResult):
     def forget(self) -> None:
         """There is nothing in the store to forget."""
 
+    def __reduce__(self) -> Any:
+        given = (self.id, self._returned_here, self._state, self._traceback, self._name, self._children)
+        return type(self), given, {"parent": self.parent}
+
     def __repr__(self) -> str:
         return f"<EagerResult: {self.id}>"

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from windlass.celery.task import Task
 
 T = TypeVar("T")
+Made = TypeVar("Made", bound="Signature")
 
 
 class Part(Generic[T]):
@@ -51,8 +52,18 @@ class Signature(dict[str, Any]):
     _app: Celery | None = None
 
     def __init_subclass__(cls) -> None:
-        if cls.kind:
+        if "kind" in vars(cls) and cls.kind:
             cls.TYPES[cls.kind] = cls
+
+    @classmethod
+    def register_type(cls, name: str | None = None) -> Callable[[type[Made]], type[Made]]:
+        """Decorates a class of the user's own: signatures of this ``subtask_type`` are read as it."""
+
+        def register(made: type[Made]) -> type[Made]:
+            cls.TYPES[name or made.__name__] = made
+            return made
+
+        return register
 
     def __init__(
         self, task: Any = None, args: Any = None, kwargs: Any = None, options: Any = None, type: Any = None,
@@ -87,10 +98,7 @@ class Signature(dict[str, Any]):
     options = Part[dict[str, Any]]("options")
     immutable = Part[bool]("immutable", False)
     subtask_type = Part[str | None]("subtask_type")
-
-    @property
-    def id(self) -> str | None:
-        return self.options.get("task_id")
+    id = Part[str | None]("task_id", within="options")
 
     @property
     def app(self) -> Celery:

@@ -239,7 +239,7 @@ class Task:
         link_error: Any = None, shadow: str | None = None, **options: Any,
     ) -> AsyncResult:  # fmt: skip
         """Have it run by a worker; the result is a promise."""
-        args, kwargs = list(args or ()), dict(kwargs or {})
+        args, kwargs = _several(args), _named(kwargs)
         if self.app.conf.task_always_eager:
             self.check_arguments(args, kwargs)
             args, kwargs = trace.through_json(args, kwargs)
@@ -258,7 +258,7 @@ class Task:
         from windlass.celery.eager import run_callbacks
         from windlass.celery.result import EagerResult
 
-        args, kwargs, id = list(args or ()), dict(kwargs or {}), task_id or uuid()
+        args, kwargs, id = _several(args), _named(kwargs), task_id or uuid()
         frame = _state.current_frame()
         parent = frame.request if frame is not None else None
         request = Context(
@@ -427,3 +427,15 @@ class Task:
 
     def __repr__(self) -> str:
         return f"<@task: {self.name} of {self.app.main}>"
+
+
+def _several(args: Any) -> list[Any]:
+    if isinstance(args, str | bytes | Mapping) or (args is not None and not isinstance(args, Iterable)):
+        raise TypeError(f"task args must be a list or tuple, not {args!r}")
+    return list(args or ())
+
+
+def _named(kwargs: Any) -> dict[str, Any]:
+    if kwargs is not None and not isinstance(kwargs, Mapping):
+        raise TypeError(f"task keyword arguments must be a mapping, not {kwargs!r}")
+    return dict(kwargs or {})
