@@ -236,6 +236,8 @@ def test_signatures_of_the_users_own_classes(app: Any) -> None:
     finally:
         del Signature.TYPES["my_group"]
     sig = t.add.s(1, 1)
+    with pytest.raises(ImproperlyConfigured, match="give headers="):
+        sig.stamp(run="1")
     sig.id = "given"
     assert sig.options == {"task_id": "given"}
 

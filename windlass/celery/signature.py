@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overload
 
 from windlass.celery import _state
+from windlass.celery.exceptions import ImproperlyConfigured
 
 if TYPE_CHECKING:
     from windlass.celery.app import Celery
@@ -171,6 +172,9 @@ class Signature(dict[str, Any]):
             known.append(callback)
         self.options[name] = known
         return callback
+
+    def stamp(self, visitor: Any = None, **headers: Any) -> Any:
+        raise ImproperlyConfigured("stamping has no counterpart: give headers= to the call, and revoke by id")
 
     def flatten_links(self) -> list[Signature]:
         links = [maybe_signature(link, self._app) for link in list_of(self.options.get("link"))]
