@@ -138,6 +138,17 @@ def declare_bound(app: Celery, plain: dict[str, Any]) -> dict[str, Any]:
     def replaced_by_group(self, x):  # type: ignore[no-untyped-def]
         return self.replace(group(add.s(x, i) for i in range(3)))
 
+    @app.task(name="adding", bind=True)
+    def adding(self, numbers, lazy=False):  # type: ignore[no-untyped-def]
+        for number in numbers:
+            self.add_to_chord(add.s(number, 10), lazy=lazy)
+        return "own"
+
+    @app.task(name="adding_chord", bind=True)
+    def adding_chord(self, numbers):  # type: ignore[no-untyped-def]
+        self.add_to_chord(group(add.s(number, 10) for number in numbers) | plain["total"].s())
+        return "own"
+
     @app.task(name="replaced_by_failure", bind=True)
     def replaced_by_failure(self, *args):  # type: ignore[no-untyped-def]
         return self.replace(fail.si(7))
@@ -145,5 +156,5 @@ def declare_bound(app: Celery, plain: dict[str, Any]) -> dict[str, Any]:
     return {
         "ids": ids, "collect_ids": collect_ids, "replaced_by_add": replaced_by_add,
         "replaced_by_chain": replaced_by_chain, "replaced_by_group": replaced_by_group,
-        "replaced_by_failure": replaced_by_failure,
+        "replaced_by_failure": replaced_by_failure, "adding": adding, "adding_chord": adding_chord,
     }  # fmt: skip

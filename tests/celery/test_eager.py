@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.celery.kit import declare
+from tests.celery.kit import WAIT, declare, working
 from windlass.celery import Celery, chain, chord, group
-from windlass.celery.exceptions import ChordError, Ignore, MaxRetriesExceededError
+from windlass.celery.exceptions import ChordError, Ignore, MaxRetriesExceededError, Reject
 from windlass.celery.result import EagerResult, GroupResult
 
 
@@ -121,6 +121,36 @@ def test_calls_inside_tasks_in_place(t: SimpleNamespace) -> None:
 
     id, (root, parent, _) = outer.delay().get()
     assert (root, parent) == (id, id)
+
+
+def test_a_chain_in_place_ends_where_a_task_leaves_off(t: SimpleNamespace) -> None:
+    @t.app.task(bind=True)
+    def leaving(self, how):  # type: ignore[no-untyped-def]
+        if how == "own":
+            self.update_state(state="SUCCESS", meta="own")
+        raise Reject("no") if how == "reject" else Ignore
+
+    for how, state in (("ignore", "IGNORED"), ("reject", "FAILURE"), ("own", "SUCCESS")):
+        result = chain(t.add.s(1, 1), leaving.si(how), t.note.si("never"), t.note.si("nor this")).apply()
+        assert (result.name, result.state, result.parent.get()) == (leaving.name, state, 2)
+    assert t.seen == []
+
+
+def test_a_task_may_ask_for_the_result_of_what_it_ran_in_place(t: SimpleNamespace) -> None:
+    t.app.conf.task_always_eager = False
+
+    @t.app.task(bind=True)
+    def outer(self):  # type: ignore[no-untyped-def]
+        inner = t.ids.apply((1,)).get()
+        return [self.request.id, self.request.parent_id, self.request.root_id, *inner]
+
+    def check(found: Any) -> None:
+        id, parent, root, *inner = found
+        assert (parent, root, inner) == (None, id, [id, id, 1])
+
+    check(outer.apply().get())
+    with working(t.app):
+        check(outer.delay().get(timeout=WAIT))
 
 
 def test_nothing_reaches_the_store(t: SimpleNamespace) -> None:

@@ -111,8 +111,8 @@ def test_a_receiver_that_raises_does_no_harm(app: Celery, caplog: pytest.LogCapt
 
 
 def test_signals_that_are_never_sent_are_refused() -> None:
-    with pytest.raises(ImportError, match="use task_prerun"):
-        from windlass.celery.signals import task_received  # noqa: F401
+    with pytest.raises(ImportError, match="use worker_init"):
+        from windlass.celery.signals import celeryd_init  # noqa: F401
     with pytest.raises(ImportError):
         from windlass.celery.signals import nonsense  # noqa: F401
 

@@ -584,6 +584,13 @@ def test_rejecting(app: Celery) -> None:
 # -- modules of tasks
 
 
+def test_packages_that_hold_no_tasks_are_passed_over_and_those_that_are_not_there_are_not(app: Celery) -> None:
+    app.autodiscover_tasks(["tests.celery", "datetime.datetime"], "nothing_here", force=True)
+    app.autodiscover_tasks(["nonexistent.package.name"])
+    with pytest.raises(ModuleNotFoundError, match="nonexistent"):
+        app.import_default_modules()
+
+
 def test_modules_of_tasks_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for package in ("found_one", "found_two", "found_none"):
         (tmp_path / package).mkdir()

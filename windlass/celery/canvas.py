@@ -1,282 +1,20 @@
-"""Signatures and what they are put together to: chain, group, chord, chunks, map. Values in Celery's shape.
-
-A signature is a dict, so that it can be an argument of a task and come out at the other end as one. Nothing here
-talks to the store: ``compile`` makes a Windlass work of it, ``eager`` runs it in place.
-"""
+"""What signatures are put together to: chain, group, chord, chunks, map. Values in Celery's shape, as they are."""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Self
 
-from windlass.celery import _state
 from windlass.celery.exceptions import ImproperlyConfigured
+from windlass.celery.signature import Part, Signature, list_of, maybe_signature, signature, subtask
 
 if TYPE_CHECKING:
     from windlass.celery.app import Celery
-    from windlass.celery.result import ResultBase
-    from windlass.celery.task import Task
 
 __all__ = [
-    "Signature", "abstract_chain", "chain", "chord", "chunks", "group", "maybe_signature", "signature", "subtask",
-    "xmap", "xstarmap",
+    "Signature", "abstract_chain", "chain", "chord", "chunks", "group", "list_of", "maybe_signature", "signature",
+    "subtask", "xmap", "xstarmap",
 ]  # fmt: skip
-
-
-class Signature(dict[str, Any]):
-    """A call that has not been made: a task's name, arguments and options. Keys are Celery's."""
-
-    TYPES: ClassVar[dict[str, type[Signature]]] = {}
-    kind: ClassVar[str | None] = None
-    _app: Celery | None = None
-
-    def __init_subclass__(cls) -> None:
-        if cls.kind:
-            cls.TYPES[cls.kind] = cls
-
-    def __init__(
-        self, task: Any = None, args: Any = None, kwargs: Any = None, options: Any = None, type: Any = None,
-        subtask_type: str | None = None, immutable: bool = False, app: Celery | None = None, **more: Any,
-    ) -> None:  # fmt: skip
-        if isinstance(task, Mapping):
-            super().__init__(task)
-        else:
-            name = task if isinstance(task, str) or task is None else task.name
-            super().__init__(
-                task=name, args=tuple(args or ()), kwargs=dict(kwargs or {}), options={**(options or {}), **more},
-                subtask_type=subtask_type, immutable=immutable,
-            )  # fmt: skip
-        self._app = app
-
-    @classmethod
-    def from_dict(cls, d: Mapping[str, Any], app: Celery | None = None) -> Signature:
-        """A signature out of the plain dict it was sent as."""
-        kind = cls.TYPES.get(d.get("subtask_type") or "")
-        return kind._read(d, app) if kind is not None else Signature(_filled(d), app=app)
-
-    @classmethod
-    def _read(cls, d: Mapping[str, Any], app: Celery | None) -> Signature:
-        raise NotImplementedError
-
-    # -- its parts
-
-    @property
-    def task(self) -> str:
-        return str(self["task"])
-
-    @property
-    def name(self) -> str:
-        return str(self["task"])
-
-    @property
-    def args(self) -> Any:
-        return self["args"]
-
-    @property
-    def kwargs(self) -> dict[str, Any]:
-        kwargs: dict[str, Any] = self["kwargs"]
-        return kwargs
-
-    @property
-    def options(self) -> dict[str, Any]:
-        options: dict[str, Any] = self["options"]
-        return options
-
-    @property
-    def immutable(self) -> bool:
-        return bool(self.get("immutable"))
-
-    @immutable.setter
-    def immutable(self, value: bool) -> None:
-        self["immutable"] = value
-
-    @property
-    def subtask_type(self) -> str | None:
-        return self.get("subtask_type")
-
-    @property
-    def id(self) -> str | None:
-        return self.options.get("task_id")
-
-    @property
-    def app(self) -> Celery:
-        return _state.app_or_default(self._app)
-
-    @property
-    def type(self) -> Task:
-        """The task itself."""
-        return self.app.tasks[self.task]
-
-    @property
-    def is_empty(self) -> bool:
-        return False
-
-    @property
-    def members(self) -> list[Signature]:
-        """The signatures it is made of."""
-        return []
-
-    # -- making others of it
-
-    def clone(self, args: Any = None, kwargs: Any = None, **options: Any) -> Self:
-        """A copy; arguments are put before its own, unless it is immutable."""
-        made = copy.deepcopy(self)
-        made._fill(tuple(args or ()), dict(kwargs or {}))
-        made.options.update(options)
-        return made
-
-    partial = clone
-
-    def _fill(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if not self.immutable:
-            self["args"] = (*args, *self.args)
-            self["kwargs"] = {**self.kwargs, **kwargs}
-
-    def set(self, immutable: bool | None = None, **options: Any) -> Self:
-        """Change options in place."""
-        if immutable is not None:
-            self.set_immutable(immutable)
-        self.options.update(options)
-        return self
-
-    def set_immutable(self, immutable: bool) -> None:
-        self.immutable = immutable
-
-    def replace(self, args: Any = None, kwargs: Any = None, options: Any = None) -> Self:
-        """A copy with other arguments or options."""
-        made = copy.deepcopy(self)
-        for name, value in (("args", args), ("kwargs", kwargs), ("options", options)):
-            if value is not None:
-                made[name] = value
-        return made
-
-    def link(self, callback: Any) -> Any:
-        """Run ``callback`` with the result if it succeeds."""
-        return self._append("link", callback)
-
-    def link_error(self, errback: Any) -> Any:
-        """Run ``errback`` if it fails."""
-        return self._append("link_error", errback)
-
-    def on_error(self, errback: Any) -> Self:
-        """``link_error`` that gives the signature back, to write on."""
-        self.link_error(errback)
-        return self
-
-    def _append(self, name: str, callback: Any) -> Any:
-        known = list_of(self.options.get(name))
-        if callback not in known:
-            known.append(callback)
-        self.options[name] = known
-        return callback
-
-    def flatten_links(self) -> list[Signature]:
-        links = [maybe_signature(link, self._app) for link in list_of(self.options.get("link"))]
-        return [self, *(found for link in links for found in link.flatten_links())]
-
-    def __or__(self, other: Any) -> Any:
-        found = maybe_signature(other, self._app)
-        if not isinstance(found, Signature):
-            return NotImplemented
-        return chain(self, found, app=self._app)
-
-    def __ior__(self, other: Any) -> Any:
-        return self | other
-
-    # -- running it
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """A single call runs here and now, as a function."""
-        made = self.clone(args, kwargs)
-        return made.type(*made.args, **made.kwargs)
-
-    def delay(self, *args: Any, **kwargs: Any) -> Any:
-        return self.apply_async(args, kwargs)
-
-    def apply_async(self, args: Any = None, kwargs: Any = None, **options: Any) -> Any:
-        """Have it run by workers. Arguments go to what begins."""
-        from windlass.celery import compile, eager
-
-        made = self.clone(args, kwargs)
-        given = {name: value for name, value in options.items() if value is not None}
-        made._take(given)
-        if isinstance(made, chain) and made.is_empty:
-            return None  # as in Celery: nothing to do, and nothing to wait for
-        if self.app.conf.task_always_eager:
-            return eager.apply(made)
-        return compile.submit(self.app, made)
-
-    def _take(self, options: dict[str, Any]) -> None:
-        """Options of the call: callbacks are added, all else is set."""
-        for name in ("link", "link_error"):
-            for callback in list_of(options.pop(name, None)):
-                self._append(name, callback)
-        self.options.update(options)
-
-    def apply(self, args: Any = None, kwargs: Any = None, **options: Any) -> Any:
-        """Run it here and now, with everything a worker would do around it."""
-        from windlass.celery import eager
-
-        made = self.clone(args, kwargs)
-        made._take({name: value for name, value in options.items() if value is not None})
-        return eager.apply(made)
-
-    def freeze(self, _id: str | None = None, **kwargs: Any) -> ResultBase:
-        """Give it its ids now; the result it will have."""
-        from windlass.celery import compile
-
-        if _id is not None:
-            self.options["task_id"] = _id
-        return compile.freeze(self.app, self)
-
-    def __invert__(self) -> Any:
-        return self.apply_async().get()
-
-    def reprcall(self, *args: Any, **kwargs: Any) -> str:
-        made = self.clone(args, kwargs)
-        given = [*map(repr, made.args), *(f"{key}={value!r}" for key, value in made.kwargs.items())]
-        return f"{made.task}({', '.join(given)})"
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        made = self.__class__.__new__(self.__class__)
-        dict.update(made, {key: _copied(value, memo) for key, value in self.items()})
-        made._app = self._app
-        return made
-
-    def __copy__(self) -> Self:
-        return copy.deepcopy(self)
-
-    def __reduce__(self) -> Any:
-        return maybe_signature, (dict(self),)
-
-    def __repr__(self) -> str:
-        return self.reprcall()
-
-
-def _copied(value: Any, memo: dict[int, Any]) -> Any:
-    """Containers and signatures anew, arguments as they are: they may be anything, and are not ours to copy."""
-    if isinstance(value, Signature):
-        return value.__deepcopy__(memo)
-    if type(value) is list or type(value) is tuple:
-        return type(value)(_copied(item, memo) for item in value)
-    if type(value) is dict:
-        return {key: _copied(item, memo) for key, item in value.items()}
-    return value
-
-
-def _filled(d: Mapping[str, Any]) -> dict[str, Any]:
-    empty: dict[str, Any] = {"args": (), "kwargs": {}, "options": {}, "subtask_type": None, "immutable": False}
-    made = {**empty, **d}
-    made["args"], made["kwargs"], made["options"] = tuple(made["args"]), dict(made["kwargs"]), dict(made["options"])
-    return made
-
-
-def list_of(value: Any) -> list[Any]:
-    """One, several or none, as a list."""
-    if value is None:
-        return []
-    return list(value) if isinstance(value, list | tuple | set | frozenset) else [value]
 
 
 def _several(tasks: tuple[Any, ...]) -> list[Any]:
@@ -330,10 +68,7 @@ class _Listed(_Composed):
     def _read(cls, d: Mapping[str, Any], app: Celery | None) -> Signature:
         return cls._restored(cls(list(d["kwargs"]["tasks"]), app=app), d)
 
-    @property
-    def tasks(self) -> list[Signature]:
-        tasks: list[Signature] = self["kwargs"]["tasks"]
-        return tasks
+    tasks = Part[list[Signature]]("tasks", within="kwargs")
 
     @property
     def members(self) -> list[Signature]:
@@ -353,7 +88,7 @@ class chain(_Listed):
         steps: list[Signature] = []
         for sig in _signatures(_several(tasks), app):
             # What was said of a chain as a whole would be lost if it were taken apart.
-            steps.extend(sig.tasks if isinstance(sig, chain) and not sig.options else [sig])
+            steps.extend(sig.tasks if isinstance(sig, chain) and not sig.options.keys() - {"task_id"} else [sig])
         self._build({"tasks": steps}, app, options)
 
     def _fill(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -365,11 +100,19 @@ class chain(_Listed):
         for task in self.tasks[:1]:
             task.set_immutable(immutable)
 
+    def link_error(self, errback: Any) -> Any:
+        """Runs once if any of it fails. Of a group that others follow also for each task that fails, by setting."""
+        if self.app.conf.task_allow_error_cb_on_chord_header:
+            for task in self.tasks[:-1]:
+                if isinstance(task, group):
+                    task.link_error(errback)
+        return super().link_error(errback)
+
     def __or__(self, other: Any) -> Any:
         found = maybe_signature(other, self._app)
         if not isinstance(found, Signature):
             return NotImplemented
-        if self.options:
+        if self.options.keys() - {"task_id"}:
             return chain(self, found, app=self._app)
         return chain(*(task.clone() for task in self.tasks), found, app=self._app)
 
@@ -380,17 +123,63 @@ class chain(_Listed):
 abstract_chain = _chain = chain  # Celery's other names for it
 
 
+def _flat(tasks: Iterable[Any], app: Celery | None) -> list[Signature]:
+    """The members of a group. As in Celery, a group in a group is taken apart, and a chain of nothing left out."""
+    members: list[Signature] = []
+    for sig in _signatures(tasks, app):
+        members.extend(sig.tasks if isinstance(sig, group) else [sig] if not sig.is_empty else [])
+    return members
+
+
 class group(_Listed):
     """All of them at the same time; the result is the list of theirs, in order."""
 
     kind = "group"
 
+    _unread: Iterator[Any] | None = None
+    """Where it was made of a generator: read when its tasks are first looked at, at the latest when it is sent."""
+
     def __init__(self, *tasks: Any, app: Celery | None = None, **options: Any) -> None:
-        members: list[Signature] = []
-        for sig in _signatures(_several(tasks), app):
-            # As in Celery: a group in a group is taken apart, and a chain of nothing left out.
-            members.extend(sig.tasks if isinstance(sig, group) else [sig] if not sig.is_empty else [])
-        self._build({"tasks": members}, app, options)
+        late = len(tasks) == 1 and isinstance(tasks[0], Iterator)
+        self._build({"tasks": [] if late else _flat(_several(tasks), app)}, app, options)
+        if late:
+            self._unread = tasks[0]
+
+    def _read_tasks(self) -> None:
+        if (unread := self._unread) is not None:
+            self._unread = None
+            dict.__getitem__(self, "kwargs")["tasks"] = _flat(unread, self._app)
+            self._app = self._app or next((found for sig in self.tasks if (found := sig._app) is not None), None)
+
+    # Every way to its items reads the tasks first, those included by which json, copy and dict() look at it.
+
+    def __getitem__(self, key: str) -> Any:
+        self._read_tasks()
+        return super().__getitem__(key)
+
+    def __iter__(self) -> Iterator[str]:
+        self._read_tasks()
+        return super().__iter__()
+
+    def __eq__(self, other: object) -> bool:
+        self._read_tasks()
+        if isinstance(other, group):
+            other._read_tasks()
+        return super().__eq__(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self._read_tasks()
+        return super().get(key, default)
+
+    def items(self) -> Any:
+        self._read_tasks()
+        return super().items()
+
+    def values(self) -> Any:
+        self._read_tasks()
+        return super().values()
 
     def _fill(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         for task in self.tasks:
@@ -450,7 +239,7 @@ class chord(_Composed):
         self, header: Any, body: Any = None, task: Any = None, args: Any = None, kwargs: Any = None,
         app: Celery | None = None, **options: Any,
     ) -> None:  # fmt: skip
-        tasks = header if isinstance(header, group) else group(*_header(header), app=app)
+        tasks = header if isinstance(header, group) else _header(header, app)
         self._build({"header": tasks, "body": maybe_signature(body, app)}, app, options)
 
     @classmethod
@@ -467,6 +256,10 @@ class chord(_Composed):
     @property
     def tasks(self) -> list[Signature]:
         return self.header.tasks
+
+    @tasks.setter
+    def tasks(self, header: Any) -> None:
+        self["kwargs"]["header"] = header if isinstance(header, group) else _header(header, self._app)
 
     @property
     def body(self) -> Any:
@@ -500,13 +293,9 @@ class chord(_Composed):
         return errback
 
     def _take(self, options: dict[str, Any]) -> None:
-        for callback in list_of(options.pop("link", None)):
-            self.link(callback)
-        for errback in list_of(options.pop("link_error", None)):
-            self.link_error(errback)
         for name in ("interval", "max_retries", "producer", "connection", "retry", "retry_policy"):
             options.pop(name, None)  # of Celery's polling for the header
-        self.options.update(options)
+        super()._take(options)
 
     def __call__(self, body: Any = None, **options: Any) -> Any:
         made = self.clone()
@@ -537,8 +326,11 @@ class chord(_Composed):
         return f"chord({self.tasks!r}, {self.body!r})"
 
 
-def _header(header: Any) -> list[Any]:
-    return _several((header,)) if not isinstance(header, chord) else [header]
+def _header(header: Any, app: Celery | None) -> group:
+    """A header of its own: what is linked to a chord's tasks is not linked to the caller's, as in Celery."""
+    if isinstance(header, Iterator):
+        return group(header, app=app)
+    return group([maybe_signature(task, app, clone=True) for task in _several((header,))], app=app)
 
 
 class _Map(Signature):
@@ -612,31 +404,3 @@ class chunks(_Composed):
 
     def __repr__(self) -> str:
         return f"{self['kwargs']['task'].task}.chunks({len(self['kwargs']['it'])} items, {self['kwargs']['n']})"
-
-
-def signature(varies: Any, *args: Any, **kwargs: Any) -> Signature:
-    """A signature of a task, a task's name, a plain dict or a signature."""
-    app = kwargs.get("app")
-    if isinstance(varies, Mapping):
-        if isinstance(varies, Signature):
-            return varies.clone()
-        return Signature.from_dict(varies, app=app)
-    return Signature(varies, *args, **kwargs)
-
-
-subtask = signature
-
-
-def maybe_signature(d: Any, app: Celery | None = None, clone: bool = False) -> Any:
-    """A signature of what may be one; anything else as it is."""
-    if isinstance(d, Signature):
-        d = d.clone() if clone else d
-        if app is not None and d._app is None:
-            d._app = app
-        return d
-    if isinstance(d, Mapping):
-        return Signature.from_dict(d, app=app)
-    if isinstance(d, _state.Proxy) or (hasattr(d, "apply_async") and hasattr(d, "s")):
-        make: Callable[[], Signature] = d.s
-        return make()
-    return d

@@ -8,31 +8,38 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import chain as each_of
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import windlass
 from windlass import Work
 from windlass.celery import _state, conf, signals
 from windlass.celery.canvas import Signature, chain, chord, chunks, group, list_of, maybe_signature, xmap, xstarmap
 from windlass.celery.exceptions import ImproperlyConfigured
+from windlass.celery.ids import drop_taken, first_of, freeze, last_id, single_out
 from windlass.celery.request import Extra, write_extra
-from windlass.celery.result import AsyncResult, GroupResult, ResultBase
+from windlass.celery.result import GroupResult, ResultBase
 from windlass.celery.utils import uuid
 from windlass.celery.values import pack, pack_all
 from windlass.core.hints import did_you_mean
+from windlass.errors import IdConflict
 
 if TYPE_CHECKING:
     from windlass.celery.app import Celery
 
+W = TypeVar("W", bound=Work[Any])
+
 EXTRA = "windlass_extra"
 """The option under which a call brings fields of ``Extra`` along."""
 
+PROPERTIES = frozenset({"app_id", "message_id", "user_id", "cluster_id", "reply_to", "type"})
+
 _NO_EFFECT = frozenset(
     {"retry", "retry_policy", "producer", "connection", "shadow", "add_to_parent", "routing_key", "exchange",
-     "exchange_type", "delivery_mode", "mandatory", "immediate", "reply_to", "publisher", "parent_id", "root_id",
+     "exchange_type", "delivery_mode", "mandatory", "immediate", "publisher", "parent_id", "root_id",
      "group_id", "group_index", "chord", "retries", "route_name", "ignore_result", "link", "link_error", "task_id",
      "headers", "countdown", "eta", "expires", "queue", "priority", "time_limit", "soft_time_limit", "serializer",
-     "correlation_id", EXTRA}
+     "correlation_id", "argsrepr", "kwargsrepr", "chain", *PROPERTIES, EXTRA}
 )  # fmt: skip
 _CALL = ("countdown", "eta", "expires", "queue", "priority", "time_limit", "soft_time_limit", "task_id", "headers",
          "ignore_result", "link", "link_error")  # fmt: skip
@@ -43,6 +50,7 @@ class Place(NamedTuple):
 
     ``chord``: it is a chord's body. ``bare``: whoever asks for it sees to its error callbacks. ``fed``: it is given a
     value. ``used``: its value is given to something, so it is kept whatever the task says. ``after``: what follows.
+    ``headed``: it is in a chord's header. ``nesting``: how often what it comes of was replaced.
     """
 
     parent: str | None = None
@@ -56,80 +64,8 @@ class Place(NamedTuple):
     errback: bool = False
     body: str | None = None
     after: tuple[ResultBase, ...] = ()
-
-
-# -- ids and results
-
-
-def freeze(app: Celery, sig: Signature) -> ResultBase:
-    """Give every task of it an id, where it has none; the results, each with its parent."""
-    if isinstance(sig, chain):
-        return _freeze_chain(app, sig)
-    if isinstance(sig, chord):
-        return _freeze_chord(app, sig)
-    if isinstance(sig, group):
-        _hand_down(sig, sig.tasks)
-        results = [freeze(app, task) for task in sig.tasks]
-        return GroupResult(sig.options.setdefault("task_id", uuid()), results, app=app)
-    return AsyncResult(sig.options.setdefault("task_id", uuid()), app=app, ignored=_ignored(app, sig))
-
-
-def _ignored(app: Celery, sig: Signature) -> bool:
-    task = app.tasks.get(sig.task)
-    return bool(sig.options.get("ignore_result", task.ignore_result if task is not None else False))
-
-
-def _hand_down(sig: Signature, parts: Sequence[Signature], *only: str) -> None:
-    """Options of a whole go to its parts, as in Celery: of a group to each, of a chain to the first task."""
-    for name in [name for name in sig.options if name not in ("task_id", "link", "link_error")]:
-        if not only or name in only:
-            value = sig.options.pop(name)
-            for part in parts:
-                part.options[name] = value
-
-
-def _freeze_chain(app: Celery, sig: chain) -> ResultBase:
-    if not sig.tasks:
-        raise ImproperlyConfigured("a chain of nothing has no result")
-    if "task_id" in sig.options:
-        sig.tasks[-1].options.setdefault("task_id", sig.options.pop("task_id"))
-    _hand_down(sig, sig.tasks[:1])
-    last: ResultBase | None = None
-    for step in sig.tasks:
-        result = freeze(app, step)
-        if last is not None:
-            first_of(result).parent = last
-        last = result
-    assert last is not None
-    return last
-
-
-def _freeze_chord(app: Celery, sig: chord) -> ResultBase:
-    if sig.body is None:
-        raise ImproperlyConfigured("a chord needs a body: chord(header)(body)")
-    if "task_id" in sig.options:
-        sig.body.options.setdefault("task_id", sig.options.pop("task_id"))
-    _hand_down(sig, [sig.header], "countdown", "eta")
-    _hand_down(sig, [sig.header, sig.body])
-    result = freeze(app, sig.body)
-    first_of(result).parent = freeze(app, sig.header)
-    return result
-
-
-def first_of(result: ResultBase) -> ResultBase:
-    """Where a result begins, behind its parents."""
-    while result.parent is not None:
-        result = result.parent
-    return result
-
-
-def last_id(result: ResultBase) -> str | None:
-    """The task that comes directly before what follows a result: of a group, its last."""
-    while isinstance(result, GroupResult):
-        if not result.results:
-            return None
-        result = result.results[-1]
-    return result.id
+    headed: bool = False
+    nesting: int = 0
 
 
 # -- options
@@ -211,11 +147,15 @@ def _published(
 # -- works
 
 
-def work_of(app: Celery, sig: Signature, *, parent: str | None = None, root: str | None = None) -> Work[Any]:
+def work_of(
+    app: Celery, sig: Signature, *, parent: str | None = None, root: str | None = None, nesting: int = 0
+) -> Work[Any]:
     """A signature as a work, to take a running task's place."""
     made = sig.group() if isinstance(sig, chunks) else sig.clone()
+    if single_out(made):
+        drop_taken(app, made)
     freeze(app, made)
-    return work(app, made, Place(parent=parent, root=root, used=True))
+    return work(app, made, Place(parent=parent, root=root, used=True, nesting=nesting))
 
 
 def work(app: Celery, sig: Signature, place: Place) -> Work[Any]:
@@ -237,12 +177,15 @@ def _chain(app: Celery, sig: chain, place: Place) -> Work[Any]:
             root=root, parent=last_id(results[number - 1]) if number else place.parent, fed=place.fed or number > 0,
             chord=follows_group or (place.chord and not number), bare=follows_group and not isinstance(step, group),
             used=place.used or number < len(steps) - 1, errback=place.errback and not number,
+            headed=number < len(steps) - 1 if isinstance(step, group) else place.headed and number == len(steps) - 1,
             after=_next(step, results[number + 1 :]) or place.after,
         )  # fmt: skip
         made = work(app, step, here)
         if here.bare:
             # A group and what follows it are a chord: the body's error callbacks answer for the header too.
             made = _errbacks(app, step, windlass.chain(works.pop(), made), here, last_id(results[number]))
+        elif follows_group:
+            works[-1] = _unreached(app, step, works[-1], here)
         works.append(made)
     return windlass.chain(*works)
 
@@ -257,8 +200,11 @@ def _next(step: Signature, results: Sequence[ResultBase]) -> tuple[ResultBase, .
 
 def _chord(app: Celery, sig: chord, place: Place) -> Work[Any]:
     header, body = freeze(app, sig.header), freeze(app, sig.body)
-    first = _group(app, sig.header, place._replace(after=_next(sig.header, [body]), chord=False, bare=False, used=True))
-    behind = place._replace(chord=True, bare=True, fed=True, errback=False, parent=last_id(header) or place.parent)
+    ahead = place._replace(after=_next(sig.header, [body]), chord=False, bare=False, used=True, headed=True)
+    first = _unreached(app, sig.body, _group(app, sig.header, ahead), place)
+    behind = place._replace(
+        chord=True, headed=False, bare=True, fed=True, errback=False, parent=last_id(header) or place.parent
+    )
     made: Work[Any] = windlass.chord(first, work(app, sig.body, behind))
     return _errbacks(app, sig.body, made, place, last_id(body))
 
@@ -275,7 +221,8 @@ def _group(app: Celery, sig: group, place: Place) -> windlass.Group[Any]:
 def _call(app: Celery, sig: Signature, place: Place) -> Work[Any]:
     links = [(link, freeze(app, link)) for link in _linked(app, sig, "link")]
     extra = Extra(
-        parent=place.parent, root=place.root, group=place.group, index=place.number,
+        parent=place.parent, root=place.root, group=place.group, index=place.number, headed=place.headed,
+        nesting=place.nesting, properties=_properties(sig),
         chord=place.chord, children=[result.as_tuple() for result in (*place.after, *(found for _, found in links))],
     )  # fmt: skip
     for name, value in sig.options.get(EXTRA, {}).items():
@@ -290,6 +237,11 @@ def _call(app: Celery, sig: Signature, place: Place) -> Work[Any]:
     for link, _ in links:
         made = made.then(work(app, link, _behind(sig, place)))
     return made if place.bare else _errbacks(app, sig, made, place)
+
+
+def _properties(sig: Signature) -> dict[str, Any]:
+    """What a call says about its message, for the task to find in ``request.properties``."""
+    return {name: value for name, value in sig.options.items() if name in PROPERTIES and value is not None}
 
 
 def _behind(sig: Signature, place: Place) -> Place:
@@ -313,6 +265,23 @@ def _errbacks(app: Celery, sig: Signature, made: Work[Any], place: Place, body: 
         freeze(app, errback)
         made = made.on_error(work(app, errback, _behind(sig, place)._replace(errback=True, body=body)))
     return made
+
+
+def _unreached(app: Celery, sig: Signature, before: W, place: Place) -> W:
+    """What leads to a group or a chord, with the error callbacks of their tasks: without it, those never run."""
+    for end in _ends(sig) if isinstance(sig, group | chord) else []:
+        id = last_id(freeze(app, end))
+        for errback in _linked(app, end, "link_error"):
+            errback.options.pop("task_id", None)  # it has its id where the task itself fails
+            freeze(app, errback)
+            before = before.on_error(work(app, errback, _behind(end, place)._replace(errback=True, body=id)))
+    return before
+
+
+def _ends(sig: Signature) -> Iterable[Signature]:
+    if isinstance(sig, chord):
+        return _ends(sig.body)
+    return each_of.from_iterable(map(_ends, sig.tasks)) if isinstance(sig, group) else [sig]
 
 
 def _linked(app: Celery, sig: Signature, name: str) -> list[Signature]:
@@ -370,8 +339,26 @@ def periodic_call(app: Celery, sig: Signature) -> windlass.Signature[Any]:
 # -- sending
 
 
-def submit(app: Celery, sig: Signature) -> ResultBase:
-    """Hand a signature to the store, all of it or nothing; its result."""
+def submit(app: Celery, sig: Signature, asked: str | None = None) -> ResultBase:
+    """Hand a signature to the store, all of it or nothing; its result. ``asked``: the id this very call gave to it."""
+    brought = single_out(sig)
+    if brought and isinstance(sig, group) and sig.id != asked:
+        drop_taken(app, sig, asked)  # a group under its own id would be taken for the one that is there
+    try:
+        result = _submit(app, sig)
+    except IdConflict:
+        if not brought:
+            raise
+        drop_taken(app, sig, asked if sig.members else sig.id)
+        result = _submit(app, sig)
+    frame = _state.current_frame()
+    if frame is not None and sig.options.get("add_to_parent", True):
+        frame.task.add_trail(result)
+    _told(sig)
+    return result
+
+
+def _submit(app: Celery, sig: Signature) -> ResultBase:
     frame = _state.current_frame()
     caller = frame.request if frame is not None and not frame.request.called_directly else None
     result = freeze(app, sig)
@@ -384,9 +371,8 @@ def submit(app: Celery, sig: Signature) -> ResultBase:
         made.delay()
     else:
         made.with_id(whole).delay()
-    if frame is not None and sig.options.get("add_to_parent", True):
-        frame.task.add_trail(result)
-    _told(sig)
+    if isinstance(result, GroupResult) and len(result) == 1 and isinstance(result[0], GroupResult):
+        return result[0]  # as in Celery: of a group of one that ends in a group, that one's results
     return result
 
 

@@ -72,6 +72,8 @@ def _chain(sig: chain, args: tuple[Any, ...]) -> Any:
         last = result
         if failure_of(last) is not None:
             return _give_up(steps[number:], last)
+        if getattr(last, "left_off", False):
+            return last
     return last
 
 

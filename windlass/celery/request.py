@@ -18,9 +18,10 @@ class Extra(msgspec.Struct, omit_defaults=True):
     """What travels with a job besides its arguments.
 
     ``parent`` and ``root``: the tasks this one was called by. ``group``, ``index``: its place in a group. ``chord``: it
-    is a chord's body. ``children``: what follows it, as tuples of ids. ``errback``: how many arguments it takes as an
-    error callback; ``about``: of which chord's body. ``retries``, ``id``: it goes on for a task that retried with other
-    arguments. ``headers``: the caller's own, where they are not text. The rest: what was asked for.
+    is a chord's body. ``headed``: it is in a chord's header, to which more may be added. ``children``: what follows it,
+    as tuples of ids. ``errback``: how many arguments it takes as an error callback; ``about``: of which chord's body.
+    ``retries``, ``id``: it goes on for a task that retried with other arguments. ``nesting``: how often what it came of
+    was replaced. ``headers``: the caller's own, where they are not text. The rest: what was asked for.
     """
 
     parent: str | None = None
@@ -37,6 +38,9 @@ class Extra(msgspec.Struct, omit_defaults=True):
     eta: str | None = None
     expires: str | None = None
     ignore_result: bool | None = None
+    headed: bool = False
+    nesting: int = 0
+    properties: dict[str, Any] = {}
 
 
 _decoder = msgspec.json.Decoder(Extra)
@@ -103,6 +107,13 @@ class Context:
     replaced_task_nesting: int = 0
     extra: Extra = _EMPTY
 
+    @property
+    def task_name(self) -> str | None:
+        """The task's name, as receivers of ``task_received`` ask for it."""
+        return self.task
+
+    name = task_name
+
     def __init__(self, **values: Any) -> None:
         self.children: list[Any] = []
         self.update(**values)
@@ -125,7 +136,7 @@ def context_of(job: Current, task: Any, args: list[Any], kwargs: dict[str, Any])
     """The running Windlass job as Celery's code sees it."""
     extra = read_extra(job.headers)
     own = {key: value for key, value in job.headers.items() if key != HEADER} | extra.headers
-    limits = (task.time_limit, task.soft_time_limit)
+    limits = _limits(job, task)
     return Context(
         id=extra.id or job.id, task=task.name, args=args, kwargs=kwargs, retries=extra.retries + job.attempt - 1,
         called_directly=False, correlation_id=job.correlation_id, parent_id=extra.parent,
@@ -137,8 +148,16 @@ def context_of(job: Current, task: Any, args: list[Any], kwargs: dict[str, Any])
         },
         timelimit=None if limits == (None, None) else list(limits), time_limit=limits[0], soft_time_limit=limits[1],
         eta=extra.eta, expires=extra.expires, ignore_result=bool(task.ignore_result), origin=job.meta.source,
-        extra=extra,
+        extra=extra, replaced_task_nesting=extra.nesting,
+        properties={**extra.properties, "correlation_id": job.correlation_id, "priority": job.claim.priority},
     )  # fmt: skip
+
+
+def _limits(job: Current, task: Any) -> tuple[float | None, float | None]:
+    """The hard and the soft time limit in seconds: the call's own, else the task's."""
+    said = job.meta.options
+    hard, soft = (said[name] / 1000 if name in said else None for name in ("timeout", "soft_timeout"))
+    return hard if hard is not None else task.time_limit, soft if soft is not None else task.soft_time_limit
 
 
 def node_name() -> str:

@@ -84,6 +84,9 @@ def _same(wanted: Any, sender: Any) -> bool:
 
 before_task_publish = Signal("before_task_publish", {"body", "headers", "routing_key", "properties"})
 after_task_publish = Signal("after_task_publish", {"body", "headers", "routing_key"})
+task_received = Signal(
+    "task_received", {"request"}
+)  # just before task_prerun: nothing is taken before its slot is free
 task_prerun = Signal("task_prerun", {"task_id", "task", "args", "kwargs"})
 task_postrun = Signal("task_postrun", {"task_id", "task", "args", "kwargs", "retval", "state"})
 task_success = Signal("task_success", {"result"})
@@ -100,7 +103,6 @@ after_setup_logger = Signal("after_setup_logger", {"logger", "loglevel", "format
 after_setup_task_logger = Signal("after_setup_task_logger", {"logger", "loglevel", "format"})
 
 _NOT_SENT = {
-    "task_received": "a worker takes a job when it has a slot for it, so receiving is starting: use task_prerun",
     "task_unknown": "a worker only takes tasks it declares",
     "task_rejected": "a worker only takes tasks it declares",
     "task_sent": "use after_task_publish",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
@@ -25,24 +24,6 @@ MANY = 10_000
 """Windlass's most retries: this layer counts them itself, by ``max_retries``."""
 
 _MISSING: Any = type("Missing", (), {"__repr__": lambda self: "<not given>"})()
-
-OPTIONS = frozenset(
-    {"name", "bind", "base", "max_retries", "default_retry_delay", "rate_limit", "ignore_result", "trail",
-     "send_events", "store_errors_even_if_ignored", "serializer", "time_limit", "soft_time_limit", "backend",
-     "track_started", "acks_late", "acks_on_failure_or_timeout", "acks_on_failure", "acks_on_timeout",
-     "reject_on_worker_lost", "throws", "expires", "priority", "queue", "autoretry_for", "dont_autoretry_for",
-     "retry_kwargs", "retry_backoff", "retry_backoff_max", "retry_jitter", "typing", "pydantic", "shared", "lazy",
-     "abstract", "resultrepr_maxsize", "on_failure", "on_success", "on_retry", "after_return", "before_start"}
-)  # fmt: skip
-_NO_OPTION = {
-    "routing_key": "there are no exchanges; give queue",
-    "exchange": "there are no exchanges; give queue",
-    "exchange_type": "there are no exchanges; give queue",
-    "compression": "nothing is compressed",
-    "Strategy": "a worker's parts are its own",
-    "Request": "a worker's parts are its own",
-    "retry_on_worker_lost": "use acks_late: a job whose worker died runs again, three times at most",
-}
 
 
 class Task:
@@ -258,7 +239,7 @@ class Task:
         link_error: Any = None, shadow: str | None = None, **options: Any,
     ) -> AsyncResult:  # fmt: skip
         """Have it run by a worker; the result is a promise."""
-        args, kwargs = list(args or ()), dict(kwargs or {})
+        args, kwargs = _several(args), _named(kwargs)
         if self.app.conf.task_always_eager:
             self.check_arguments(args, kwargs)
             args, kwargs = trace.through_json(args, kwargs)
@@ -277,7 +258,7 @@ class Task:
         from windlass.celery.eager import run_callbacks
         from windlass.celery.result import EagerResult
 
-        args, kwargs, id = list(args or ()), dict(kwargs or {}), task_id or uuid()
+        args, kwargs, id = _several(args), _named(kwargs), task_id or uuid()
         frame = _state.current_frame()
         parent = frame.request if frame is not None else None
         request = Context(
@@ -341,6 +322,7 @@ class Task:
         if eta is None and countdown is None:
             countdown = self.default_retry_delay
         limit = self.max_retries if max_retries is None else max_retries
+        request.update(retry_limit=max_retries)
         if limit is not None and request.retries + 1 > limit:
             if exc is not None:
                 raise exc
@@ -366,7 +348,9 @@ class Task:
         timing = {"countdown": when} if isinstance(when, int | float) else {"eta": when}
         sig = self.signature(args, kwargs, immutable=True).set(**timing, **options)
         sig.options[EXTRA] = {
-            "retries": request.retries + 1, "id": request.id, "parent": request.parent_id, "root": request.root_id
+            "retries": request.retries + 1, "id": request.id, "parent": request.parent_id, "root": request.root_id,
+            "nesting": request.replaced_task_nesting, "properties": request.extra.properties,
+            "group": request.group, "index": request.group_index, "headed": request.extra.headed,
         }  # fmt: skip
         return sig
 
@@ -379,8 +363,11 @@ class Task:
             rest = {name: value for name, value in (kwargs or {}).items() if name not in old.arguments}
             return list(old.args), {**old.kwargs, **rest}
         if kwargs is None:
-            names = self._places[: len(args)]
-            kwargs = {name: value for name, value in (request.kwargs or {}).items() if name not in names}
+            # A record has arguments by name: what is not given anew stays, as what came by name does in Celery.
+            new = self._places[: len(args)]
+            kept = {name: value for name, value in old.arguments.items() if name in self._places}
+            kept.update(request.kwargs or {})
+            kwargs = {name: value for name, value in kept.items() if name not in new}
         return list(args), dict(kwargs)
 
     def update_state(
@@ -404,15 +391,31 @@ class Task:
         from windlass.celery.compile import work_of
 
         request, sig = self.request, maybe_signature(sig, self.app)
-        if sig.is_empty:
-            raise ImproperlyConfigured(f"task {self.name}: cannot be replaced by an empty {sig.subtask_type}")
+        if sig.is_empty and sig.subtask_type == "chain":  # an empty group is the empty list
+            raise ImproperlyConfigured(f"Cannot replace with an empty chain (task {self.name})")
         if request.is_eager or request.called_directly:
             with _state.waiting_allowed(True):
                 return sig.apply().get()
-        return current().replace(work_of(self.app, sig, parent=request.id, root=request.root_id))
+        nesting = request.replaced_task_nesting + 1
+        return current().replace(work_of(self.app, sig, parent=request.id, root=request.root_id, nesting=nesting))
 
-    def add_to_chord(self, sig: Any, lazy: bool = False) -> Any:
-        raise ImproperlyConfigured("add_to_chord() has no counterpart: return self.replace(group(...)) instead")
+    def add_to_chord(self, sig: Signature, lazy: bool = False) -> Any:
+        """One more task for the chord this one is in: the body is given its value too, behind those of the header.
+
+        It is sent when this task ends, and the chord waits for it.
+        """
+        from windlass.celery.canvas import maybe_signature
+
+        request, made = self.request, maybe_signature(sig, self.app).clone()
+        if lazy:
+            raise ImproperlyConfigured(
+                "add_to_chord(lazy=True) has no counterpart: what is added is sent with this task"
+            )
+        if request.group is None or not request.extra.headed:
+            raise ValueError("Current task is not member of any chord")
+        result = made.freeze()
+        request.__dict__.setdefault("added", []).append(made)
+        return result
 
     def add_trail(self, result: Any) -> Any:
         if self.trail:
@@ -426,30 +429,13 @@ class Task:
         return f"<@task: {self.name} of {self.app.main}>"
 
 
-def check_options(options: Mapping[str, Any], base: type[Task], where: str) -> None:
-    """Options may be attributes of the user's own, as in Celery; one that looks like a slip is refused."""
-    for name in options:
-        if name in _NO_OPTION:
-            raise ImproperlyConfigured(f"{where}: {name} has no counterpart: {_NO_OPTION[name]}")
-        near = difflib.get_close_matches(name, OPTIONS, n=1, cutoff=0.8)
-        if near and name not in OPTIONS and not hasattr(base, name):
-            raise ImproperlyConfigured(f"{where} got an unknown option {name!r} (did you mean {near[0]!r}?)")
+def _several(args: Any) -> list[Any]:
+    if isinstance(args, str | bytes | Mapping) or (args is not None and not isinstance(args, Iterable)):
+        raise TypeError(f"task args must be a list or tuple, not {args!r}")
+    return list(args or ())
 
 
-def make_task(app: Celery, fun: Callable[..., Any], options: Mapping[str, Any]) -> Task:
-    """A task of a function: a class of its own, as Celery makes it, and its one instance."""
-    settings = dict(options)
-    base: type[Task] = settings.pop("base", None) or app.Task
-    bind = settings.pop("bind", False)
-    for name in ("shared", "lazy"):
-        settings.pop(name, None)
-    where = f"task {getattr(fun, '__qualname__', fun)}"
-    check_options(settings, base, where)
-    attributes = {
-        **settings,
-        "name": settings.get("name") or app.gen_task_name(fun.__name__, fun.__module__),
-        "run": fun if bind else staticmethod(fun),
-        "__doc__": fun.__doc__, "__module__": fun.__module__, "__wrapped__": fun, "__qualname__": fun.__qualname__,
-    }  # fmt: skip
-    task: Task = type(fun.__name__, (base,), attributes)()
-    return task
+def _named(kwargs: Any) -> dict[str, Any]:
+    if kwargs is not None and not isinstance(kwargs, Mapping):
+        raise TypeError(f"task keyword arguments must be a mapping, not {kwargs!r}")
+    return dict(kwargs or {})

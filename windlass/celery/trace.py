@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+import windlass
 from windlass import Current, Failure, State, current
 from windlass.celery import _state, signals, states
 from windlass.celery.exceptions import Ignore, Reject, Retry
@@ -69,6 +70,8 @@ def attempt(task: Task, request: Context, args: list[Any], kwargs: dict[str, Any
     call = {"task_id": request.id, "task": task, "args": args, "kwargs": kwargs}
     started = time.monotonic()
     with _state.running(task, request), _state.waiting_allowed(False):
+        if not request.is_eager:
+            signals.task_received.send(sender=task, request=request)
         signals.task_prerun.send(sender=task, **call)
         ended = Ended(states.IGNORED, None)  # where the task hands its place over: nothing of it ends here
         try:
@@ -108,6 +111,8 @@ def _with_autoretry(task: Task, body: Callable[..., Any], args: list[Any], kwarg
         raise
     except retried as error:
         options = dict(task.retry_kwargs or {})
+        if (said := task.request.get("retry_limit")) is not None:
+            options["max_retries"] = said  # what the task said itself in this run
         if task.retry_backoff:
             options["countdown"] = backoff(task, task.request.retries)
         raise task.retry(exc=error, **options) from error
@@ -171,7 +176,7 @@ def _handle(task: Task, request: Context, ended: Ended, args: list[Any], kwargs:
 def run_job(task: Task, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """What Windlass calls for a job of this task. Returns its result, or raises what Windlass understands."""
     job = current()
-    args, kwargs = task.accept(unpack(args), unpack(kwargs))
+    args, kwargs = task.accept([unpack(value) for value in args], unpack(kwargs))
     extra = read_extra(job.headers)
     if extra.errback and args and isinstance(args[0], Failure):
         args = _errback_arguments(task, extra, args[0], args[1:])
@@ -191,7 +196,7 @@ def _raised(value: Any) -> BaseException:
 def _answer(task: Task, job: Current, request: Context, ended: Ended) -> Any:
     state, value, _ = ended
     if state == states.SUCCESS:
-        return pack(value)
+        return _with_added(task, job, request, value) if request.get("added") else pack(value)
     if state == states.RETRY:
         return _retry(task, job, value)
     if state == states.IGNORED:
@@ -199,6 +204,15 @@ def _answer(task: Task, job: Current, request: Context, ended: Ended) -> Any:
     if state == states.REJECTED:
         raise (Snooze(0) if value.requeue else WindlassReject(str(value.reason or "rejected by the task"))) from value
     raise value
+
+
+def _with_added(task: Task, job: Current, request: Context, value: Any) -> Any:
+    """Where ``add_to_chord`` added to the header: they run in this task's place, which then has all their values."""
+    from windlass.celery.compile import work_of
+
+    works = [work_of(task.app, sig, parent=request.id, root=request.root_id) for sig in request.get("added")]
+    together = task.app.windlass.sig("celery.together", {"own": pack(value)})
+    return job.replace(windlass.chord(windlass.group(works), together))
 
 
 def _retry(task: Task, job: Current, asked: Retry) -> Any:

@@ -68,7 +68,7 @@ def _pack_other(value: Any) -> Any:
 def unpack(value: Any) -> Any:
     """The inverse of ``pack``, on values read from JSON."""
     if isinstance(value, list):
-        return [unpack(item) for item in value]
+        return [unpack(item) for place in value for item in _several(place)]
     if not isinstance(value, dict):
         return value
     if value.keys() == _KEYS and (read := _UNPACK.get(value[_TYPE])) and isinstance(value[_VALUE], str):
@@ -76,7 +76,23 @@ def unpack(value: Any) -> Any:
             return read(value[_VALUE])
         except ValueError:
             return value  # somebody's own object that only looks alike
+    if value.keys() == _KEYS and value[_TYPE] == _TOGETHER and isinstance(value[_VALUE], list) and value[_VALUE]:
+        return unpack(value[_VALUE][0])
     return {key: unpack(item) for key, item in value.items()}
+
+
+_TOGETHER = "together"
+
+
+def together(own: Any, added: list[Any]) -> dict[str, Any]:
+    """The value of a task that added others to its chord: its own, and in a list of values theirs as well."""
+    return {_TYPE: _TOGETHER, _VALUE: [own, *added]}
+
+
+def _several(value: Any) -> list[Any]:
+    if isinstance(value, dict) and value.keys() == _KEYS and value[_TYPE] == _TOGETHER:
+        return value[_VALUE] if isinstance(value[_VALUE], list) else [value]
+    return [value]
 
 
 def pack_all(values: Iterable[Any]) -> list[Any]:

@@ -23,13 +23,15 @@ from windlass import Keep, Windlass
 from windlass import Task as WindlassTask
 from windlass.celery import _state, canvas, compile, conf, signals
 from windlass.celery import result as results
+from windlass.celery.declare import make_task
 from windlass.celery.exceptions import AlreadyRegistered, ImproperlyConfigured, NotRegistered
+from windlass.celery.modules import django_apps, load, module_in
 from windlass.celery.rates import rate_of
 from windlass.celery.request import node_name
 from windlass.celery.schedules import timing_of
 from windlass.celery.signals import Signal
-from windlass.celery.task import Task, make_task
-from windlass.celery.values import pack
+from windlass.celery.task import Task
+from windlass.celery.values import pack, together
 from windlass.errors import WindlassError
 
 log = logging.getLogger("celery")
@@ -145,7 +147,7 @@ class Celery:
         sources, self._sources = self._sources, []
         for obj, namespace in reversed(sources):  # the last one wins, and what was set by hand before any
             try:
-                found = _load(obj) if isinstance(obj, str) else obj
+                found = load(obj) if isinstance(obj, str) else obj
             except ImportError:
                 if silent:
                     continue
@@ -254,10 +256,9 @@ class Celery:
     def _found(self) -> list[str]:
         found: list[str] = []
         for packages, related in self._discover:
-            names = packages() if callable(packages) else packages if packages is not None else _django_apps()
+            names = packages() if callable(packages) else packages if packages is not None else django_apps()
             for package in [names] if isinstance(names, str) else names:
-                module = f"{package}.{related}" if related else package
-                if importlib.util.find_spec(package) is not None and importlib.util.find_spec(module) is not None:
+                if (module := module_in(package, related)) is not None:
                     found.append(module)
         return found
 
@@ -287,6 +288,7 @@ class Celery:
         self.finalize()
         settings.fix()
         made.task(name="celery.saved_group", queue=settings.task_default_queue)(_saved_group)
+        made.task(name="celery.together", queue=settings.task_default_queue)(_together)
         for task in self._tasks.values():
             self._declare(made, task)
         made.on_start(self._on_start)
@@ -346,8 +348,10 @@ class Celery:
     def AsyncResult(self, id: str, **options: Any) -> results.AsyncResult:
         return results.AsyncResult(id, app=self, **options)
 
-    def GroupResult(self, id: str | None = None, members: Any = (), **options: Any) -> results.GroupResult:
-        return results.GroupResult(id, options.pop("results", members), app=self, **options)
+    def GroupResult(
+        self, id: str | None = None, members: Any = (), parent: Any = None, **options: Any
+    ) -> results.GroupResult:
+        return results.GroupResult(id, options.pop("results", members), parent, app=self, **options)
 
     def ResultSet(self, members: Any = (), **options: Any) -> results.ResultSet:
         return results.ResultSet(options.pop("results", members), app=self, **options)
@@ -459,26 +463,13 @@ def shared_task(*args: Any, **options: Any) -> Any:
     return share(args[0]) if len(args) == 1 and callable(args[0]) else share
 
 
-def _load(name: str) -> Any:
-    module, _, attribute = name.partition(":")
-    if not attribute and "." in module and importlib.util.find_spec(module.partition(".")[0]) is not None:
-        try:
-            return importlib.import_module(module)
-        except ModuleNotFoundError:
-            module, _, attribute = module.rpartition(".")
-    found = importlib.import_module(module)
-    return getattr(found, attribute) if attribute else found
-
-
-def _django_apps() -> list[str]:
-    if "DJANGO_SETTINGS_MODULE" not in os.environ:
-        return []
-    registry = importlib.import_module("django.apps").apps
-    return [config.name for config in registry.get_app_configs()]
-
-
 def _saved_group(group: Any) -> None:
     """A group's ids are kept as this job's arguments; running it has nothing to do."""
+
+
+def _together(added: list[Any], own: Any) -> Any:
+    """Behind ``add_to_chord``: the values of what was added, with that of the task that added it."""
+    return together(own, added)
 
 
 def _declare_builtin(app: Celery) -> None:

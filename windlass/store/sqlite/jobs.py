@@ -97,7 +97,7 @@ def unaccepted(tx: Tx, ids: Sequence[str]) -> list[Job]:
     found = []
     for n, id, state, run, reason, finished_at, result, error, body, created_at in rows:
         record = Job(
-            id=id, task="", version=1, queue="", priority=DEFAULT_PRIORITY, state=STATES[state], payload=b"",
+            id=id, task="", version=1, queue="", priority=DEFAULT_PRIORITY, state=STATES[state], payload=b"{}",
             meta=b"{}", run=run, reason=reason, enqueued_at=created_at, finished_at=finished_at,
             result=maybe_bytes(result), error=maybe_bytes(error),
         )  # fmt: skip
