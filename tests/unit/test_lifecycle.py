@@ -49,7 +49,8 @@ def error_of(move: Transition) -> ErrorInfo:
         (Snoozed(0), State.READY, "snoozed", 0, (1, 1, 2), True),
         (Crashed(OOPS, 3), State.READY, "lost", 0, (1, 2, 1), True),
         (Crashed(OOPS, 2), State.FAILED, "failed", 0, (1, 2, 1), False),
-        (Stopped(), State.CANCELLED, "cancelled", 0, (1, 1, 1), False),
+        (Stopped(), State.CANCELLED, "cancelled", 0, (1, 1, 1), True),
+        (Stopped("enough"), State.CANCELLED, "cancelled", 0, (1, 1, 1), False),
         (HandedBack(), State.READY, "released", 0, (1, 1, 1), True),
     ],
 )
@@ -68,7 +69,10 @@ def test_a_result_and_reasons_go_along() -> None:
     assert decide(claim(), Succeeded(b"42")).result == b"42"
     assert decide(claim(), Succeeded()).result is None
     assert decide(claim(), Stopped("enough")).reason == "enough"
+    assert decide(claim(), Stopped()).reason == "cancelled"
     assert decide(claim(), Crashed(OOPS, 1)).reason == CRASHED
+    assert decide(claim(), Failed(OOPS)).reason == "ValueError"
+    assert decide(claim(), Failed(OOPS, 5)).reason == "", "it is not over"
     failed = decide(claim(), Failed(OOPS, None, "no retries left"))
     assert (failed.reason, failed.fingerprint, error_of(failed)) == ("no retries left", "f1", OOPS)
 

@@ -105,6 +105,14 @@ def until_cancelled(path: str) -> str:
 
 
 @app.task(runs_in="process")
+def until_stopping(path: str) -> str:
+    Ledger(path).write("start")
+    while not current().stopping:
+        time.sleep(0.005)
+    return "finished early"
+
+
+@app.task(runs_in="process")
 def deaf_child(path: str) -> None:
     Ledger(path).write("start", current().id, current().attempt)
     time.sleep(60)

@@ -11,6 +11,7 @@ import msgspec
 
 from windlass.core.graph import NewGraph
 from windlass.core.job import AttemptInfo, Claim, ErrorInfo, Fence, NewJob, State
+from windlass.errors import UNSAID
 
 MAX_ATTEMPTS_KEPT = 10
 CRASHED, UNKNOWN, EXPIRED, DROPPED = "worker crashed", "unknown task", "expired", "queue full"
@@ -23,9 +24,10 @@ _encode = msgspec.json.Encoder().encode
 class Transition(msgspec.Struct):
     """What a worker writes about one claim. Applied only if the fence still holds.
 
-    ``yields_to_cancel``: a cancel requested meanwhile wins and the job ends cancelled. Success and failure win over a
-    cancel; retry, snooze, hand-back and waiting lose to it. ``adopt``: with ``to=WAITING``, the staged graph that
-    becomes real in the same write and that the job waits for.
+    ``yields_to_cancel``: a cancel requested meanwhile wins and the job ends cancelled, for the reason that was given.
+    Success and failure win over a cancel; retry, snooze, hand-back, waiting and a stop without a reason of its own lose
+    to it. ``adopt``: with ``to=WAITING``, the staged graph that becomes real in the same write and that the job waits
+    for.
     """
 
     id: str
@@ -75,9 +77,9 @@ class Snoozed(msgspec.Struct):
 
 
 class Stopped(msgspec.Struct):
-    """The task ended because a cancel was requested, or cancelled itself."""
+    """The task ended because a cancel was requested, or cancelled itself. Without a reason of its own: the cancel's."""
 
-    reason: str = "cancelled"
+    reason: str = ""
 
 
 class Crashed(msgspec.Struct):
@@ -125,7 +127,8 @@ def decide(claim: Claim, outcome: Outcome, keep_done: str = "", keep_failed: str
     elif type(outcome) is Crashed:
         _crash(move, claim, outcome)
     elif type(outcome) is Stopped:
-        move.to, move.event, move.reason = State.CANCELLED, "cancelled", outcome.reason
+        move.to, move.event, move.reason = State.CANCELLED, "cancelled", outcome.reason or "cancelled"
+        move.yields_to_cancel = outcome.reason in ("", UNSAID)
     elif type(outcome) is Adopted:
         move.to, move.event, move.yields_to_cancel = State.WAITING, "waiting", True
         move.adopt, move.replaced = outcome.graph, outcome.replaced
@@ -138,9 +141,8 @@ def _fail(move: Transition, claim: Claim, outcome: Failed) -> None:
     move.attempt += 1
     move.error = _encode(with_history(outcome.error, claim))
     move.fingerprint = outcome.error.fingerprint
-    move.reason = outcome.reason
     if outcome.retry_in is None:
-        move.to, move.event = State.FAILED, "failed"
+        move.to, move.event, move.reason = State.FAILED, "failed", outcome.reason or outcome.error.type
     else:
         _again(move, "retried", outcome.retry_in)
 

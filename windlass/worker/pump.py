@@ -54,7 +54,7 @@ class Pump:
         self.worker = ""
         self.heed_schedules: Callable[[int], None] = lambda stamp: None
         self.seq = self.acked = self.store_errors = 0
-        self.hungry = self.drain = self.stopping = self.paused = self.quiet = self._unasked = False
+        self.hungry = self.drain = self.stopping = self.paused = self.quiet = self._owed = False
 
     def retire(self) -> None:
         """The store gave this worker up: nothing more under its id, also not what is under way."""
@@ -72,9 +72,14 @@ class Pump:
         self.hungry = True
         self._event.set()
 
+    def answer(self) -> None:
+        """The store has called: for jobs, or to cancel one, which a worker without room for more must hear as well."""
+        self._owed = True
+        self.poke()
+
     def stop_asking(self) -> None:
         """Nothing more is claimed. The store hears of that, or it would wake this worker for jobs of others."""
-        self._unasked = True
+        self._owed = True
         self._event.set()
 
     def nudge(self) -> None:
@@ -87,7 +92,7 @@ class Pump:
             self._event.clear()
             if self.paused:
                 await self._event.wait()
-            elif self._executor.finished or self._unasked or (self.hungry and self._room(0) > 0):
+            elif self._executor.finished or self._owed or (self.hungry and self._room(0) > 0):
                 await self._round()
             elif self.stopping and not self._executor.held:
                 return
@@ -104,7 +109,7 @@ class Pump:
         if self._notes.pending:
             await self._notes.flush()
         self.seq += 1
-        self._unasked = False
+        self._owed = False
         if room:
             # Before the exchange, not after it: a wake-up that arrives together with the reply must not be overwritten.
             self.hungry = False

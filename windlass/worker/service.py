@@ -117,7 +117,8 @@ class Worker:
     async def stop(self, grace: float | None = None) -> None:
         """Finish what runs within the grace, hand the rest back at once, and sign off."""
         log.info("worker %s is stopping, %d jobs running", self.id, self.executor.active)
-        self.pump.stopping = True
+        self.pump.stopping = self._notes.stopping = True
+        self._children.tell_of_stop()
         self._mode = Order.STOP
         if self.executor.held:
             self.pump.stop_asking()
@@ -212,7 +213,7 @@ class Worker:
     # -- what the store says
 
     def _on_mail(self, items: list[Finished]) -> None:
-        self.pump.poke()
+        self.pump.answer()
 
     def _obey(self, given: Given) -> None:
         """What an operator orders. Going quiet, what was taken ahead goes to others; what runs goes on."""
