@@ -53,6 +53,8 @@ class Pump:
         self._batch = BATCH_FIRST if self._paced else MAX_BATCH
         self.worker = ""
         self.heed_schedules: Callable[[int], None] = lambda stamp: None
+        self._left: int | None = None
+        self._on_spent: Callable[[], None] = lambda: None
         self.seq = self.acked = self.store_errors = 0
         self.hungry = self.drain = self.stopping = self.paused = self.quiet = self._owed = False
 
@@ -66,6 +68,15 @@ class Pump:
         self.worker, self.seq, self.acked = worker, 0, 0
         self.paused = self.drain = False
         self.poke()
+
+    def limit_claims(self, most: int, on_spent: Callable[[], None]) -> None:
+        """Claim so many jobs and not one more; ``on_spent`` is called when the last of them is settled."""
+        self._left, self._on_spent = most, on_spent
+
+    @property
+    def spent(self) -> bool:
+        """Whether all jobs that it may claim were, and are settled."""
+        return self._left == 0 and not self._executor.held
 
     def poke(self) -> None:
         """There may be work: a wake-up, a due time, or the heartbeat says so."""
@@ -97,6 +108,8 @@ class Pump:
             elif self.stopping and not self._executor.held:
                 return
             else:
+                if self.spent:
+                    self._on_spent()
                 await self._event.wait()
 
     async def _round(self) -> None:
@@ -120,6 +133,8 @@ class Pump:
             executor.gave_up(moves)
             return
         executor.settled(moves, reply.refused, began)
+        if self._left is not None:  # what was handed back has not been run here
+            self._left += sum(move.event == "released" for move in moves) - len(reply.claims)
         for id in reply.refused:
             log.warning("late settle of job %s refused: it had been given to another worker", id)
         self._take(reply, room)
@@ -223,7 +238,8 @@ class Pump:
         if self._closed_for_claims():
             return 0
         self._ahead = 0 if self.drain else min(int(self._rate * LOOK_AHEAD_SECONDS), LOOK_AHEAD_MAX)
-        return max(0, min(self._executor.room(leaving, self._ahead), self._batch))
+        room = max(0, min(self._executor.room(leaving, self._ahead), self._batch))
+        return room if self._left is None else min(room, self._left)
 
     def _pace(self, jobs: int, seconds: float) -> None:
         """Larger batches while they are quick, smaller ones when they are slow; small exchanges say nothing."""
