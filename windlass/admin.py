@@ -148,7 +148,10 @@ class DeadLetters:
     async def replay(
         self, *ids: str, queue: str = "", task: str = "", fingerprint: str = "", every: bool = False
     ) -> int:
-        """Run dead letters again: those named, or all that match (``every=True`` when nothing narrows it)."""
+        """Run dead letters again: those named, or all that match (``every=True`` when nothing narrows it).
+
+        Oldest first, however they are named: jobs of an ordered key keep their order.
+        """
         return await self._change(Change(action=Action.RETRY), ids, queue, task, fingerprint, every)
 
     async def purge(
@@ -179,15 +182,20 @@ class DeadLetters:
             raise ConfigError("say which dead letters: ids, queue=, task=, fingerprint=, or every=True")
         changed, cursor = 0, ""
         while True:
-            query = self._query(queue, task, fingerprint, MAX_BATCH, cursor)
+            query = self._query(queue, task, fingerprint, MAX_BATCH, cursor, oldest_first=True)
             reply = await client.store.change(change, query=query)
             changed, cursor = changed + len(reply.changed), reply.cursor
             if not cursor:
                 return changed
 
     @staticmethod
-    def _query(queue: str, task: str, fingerprint: str, limit: int, after: str) -> Query:
-        return Query(queue=queue, states=(State.FAILED,), task=task, fingerprint=fingerprint, limit=limit, after=after)
+    def _query(
+        queue: str, task: str, fingerprint: str, limit: int, after: str, oldest_first: bool = False
+    ) -> Query:  # fmt: skip
+        return Query(
+            queue=queue, states=(State.FAILED,), task=task, fingerprint=fingerprint, limit=limit, after=after,
+            oldest_first=oldest_first,
+        )  # fmt: skip
 
 
 def edited(app: Windlass, job: Job, args: dict[str, Any]) -> bytes:

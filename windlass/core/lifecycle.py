@@ -163,14 +163,17 @@ def _again(move: Transition, event: str, delay: int) -> None:
 
 
 def with_history(error: ErrorInfo, claim: Claim) -> ErrorInfo:
-    """The error with the job's earlier ones behind it, newest last and bounded."""
+    """The error as that of this run and attempt, with the job's earlier ones behind it, newest last and bounded."""
+    error = msgspec.structs.replace(error, run=claim.run, attempt=claim.attempt + 1)
     if claim.error is None:
         return error
     try:
         last = _error_decoder.decode(claim.error)
     except ValueError:  # damaged in the store: what happened now is worth more than what was before
         return error
-    earlier = [*last.attempts, AttemptInfo(claim.attempt, last.type, last.message, last.at, last.took, last.worker)]
+    number = last.attempt or claim.attempt
+    before = AttemptInfo(number, last.type, last.message, last.at, last.took, last.worker, last.run)
+    earlier = [*last.attempts, before]
     return msgspec.structs.replace(error, attempts=earlier[-MAX_ATTEMPTS_KEPT:])
 
 

@@ -204,6 +204,7 @@ class Action(StrEnum):
 class Change(msgspec.Struct, frozen=True, kw_only=True):
     """An action with its argument: ``queue`` for MOVE, ``priority`` for REPRIORITISE, ``payload`` for EDIT.
 
+    RETRY takes the jobs of one call in the order they were accepted, however they are named.
     RESCHEDULE: ``at`` (an instant) or ``delay`` (from now).
     """
 

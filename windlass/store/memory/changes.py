@@ -21,6 +21,8 @@ def change(hub: Hub, change: Change, ids: Sequence[str], query: Query | None, li
     if query is not None:
         page = find(hub, query, limit)
         ids, reply.cursor = [job.id for job in page.jobs], page.cursor
+    if change.action is Action.RETRY:
+        ids = sorted(ids, key=lambda id: row.n if (row := hub.known(id)) else 0)
     events: list[list[object]] = []
     groups: list[Group] = []
     for id in ids:

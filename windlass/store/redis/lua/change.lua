@@ -135,6 +135,14 @@ local function change(keys, args)
     local changed, skipped, why, ids = {}, {}, {}, {}
     for i = 8, #args do ids[#ids + 1] = args[i] end
     load_all(t, ids)
+    if action == 'retry' then  -- in the order they were accepted
+        local places = {}
+        for i, id in ipairs(ids) do places[id] = { (row(t, id) or {})[N] or 0, places[id] and places[id][2] or i } end
+        table.sort(ids, function(a, b)
+            local x, y = places[a], places[b]
+            return x[1] < y[1] or (x[1] == y[1] and x[2] < y[2])
+        end)
+    end
     if action == 'edit' then put_aside_damaged(t, ids) end
     for _, id in ipairs(ids) do
         local h = row(t, id)
