@@ -124,6 +124,7 @@ def test_one_crash_below_the_limit_a_job_runs_alone(crashes: int, limit: int, al
     [
         (crash_error(1, "w1"), "WorkerCrashed", "died once while running this job (last: w1)"),
         (crash_error(3, "w1"), "WorkerCrashed", "died 3 times"),
+        (crash_error(1, "w1", 46_000), "WorkerCrashed", "worker w1 did not beat for 46 s and lost its lease"),
         (unknown_error("a.b", 2, 3_600_000), "UnknownTask", "task 'a.b' version 2 for 3600 s"),
         (expired_error(), "JobExpired", "before it expired"),
     ],

@@ -14,6 +14,7 @@ from windlass.core.job import AttemptInfo, Claim, ErrorInfo, Fence, NewJob, Stat
 from windlass.errors import UNSAID
 
 MAX_ATTEMPTS_KEPT = 10
+LEASE_LOST = "lease lost"
 CRASHED, UNKNOWN, EXPIRED, DROPPED = "worker crashed", "unknown task", "expired", "queue full"
 UNWRITABLE = "the outcome cannot be written"
 
@@ -192,11 +193,26 @@ def runs_alone(crashes: int, max_crashes: int) -> bool:
     return 0 < crashes == max_crashes - 1
 
 
-def crash_error(crashes: int, worker: str) -> bytes:
-    """The error of a job that is quarantined because its workers kept dying."""
+def crash_reason(silent: int) -> str:
+    """Why a job is quarantined: its worker died, or (``silent``, in ms) nobody knows more than that it did not beat."""
+    return LEASE_LOST if silent else CRASHED
+
+
+def crash_mark(silent: int) -> str:
+    return "lease-lost" if silent else "worker-crashed"
+
+
+def crash_error(crashes: int, worker: str, silent: int = 0) -> bytes:
+    """The error of a job that is quarantined because its workers kept dying, or were ``silent`` for so long (ms)."""
     times = "once" if crashes == 1 else f"{crashes} times"
     message = f"the worker died {times} while running this job (last: {worker})"
-    return _encode(ErrorInfo("windlass.errors.WorkerCrashed", message, fingerprint="worker-crashed"))
+    if silent:
+        message = (
+            f"worker {worker} did not beat for {silent // 1000} s and lost its lease while running this job (lost "
+            f"{times} so far): it died, its machine stood still, or code held the interpreter (the GIL) all that time; "
+            "one that lived on says so in its log"
+        )
+    return _encode(ErrorInfo("windlass.errors.WorkerCrashed", message, fingerprint=crash_mark(silent)))
 
 
 def unwritable(of: Claim | Transition, why: str) -> Transition:

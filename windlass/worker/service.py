@@ -265,9 +265,22 @@ class Worker:
             return
         self._given_up = self.id
         self.pump.retire()
-        log.error("the store gave worker %s up; dropping its jobs and returning under a new id", self.id)
+        log.error(
+            "the store gave worker %s up%s; dropping its jobs and returning under a new id", self.id, self._why_gone()
+        )
         self.executor.forget()
         self._tasks.append(asyncio.get_running_loop().create_task(self._return_from(self.id)))
+
+    def _why_gone(self) -> str:
+        """What can be said of a silence that cost this worker its lease though it did not die."""
+        lease, silent = self.app.settings.lease / 1000, max(self._heartbeat.gap, self._heartbeat.silence)
+        if silent < lease:
+            return ""
+        ran = ", ".join(f"{run.claim.task} {id}" for id, run in list(self.executor.held.items())[:5]) or "nothing"
+        return (
+            f" after {silent:.1f} s without a beat, longer than its lease of {lease:g} s: the store was out of reach, "
+            f"this process stood still, or code of a job held the interpreter (it ran {ran})"
+        )
 
     async def _return_from(self, old: str) -> None:
         # After a refused exchange the store still counts the old id as alive: its jobs go back at no cost.
