@@ -101,6 +101,59 @@ class ChangeRules:
         assert await bench.counts() == {"ready": 1}
 
 
+class NewTermRules:
+    """Other arguments, and the terms that follow from them."""
+
+    @pytest.mark.parametrize(
+        ("before", "after"),
+        [
+            (Terms(key="old", ordered=True, unique="t:old"), Terms(key="new", ordered=True, unique="t:new")),
+            (Terms(key="old", units=2), Terms(key="new", units=3)),
+            (Terms(units=2), None),
+            (None, Terms(key="new", ordered=True, units=3)),
+        ],
+        ids=["ordered and unique", "key and units", "to none", "from none"],
+    )
+    async def test_an_ended_job_has_its_new_terms_when_it_runs_again(
+        self, bench: Bench, before: Terms | None, after: Terms | None
+    ) -> None:
+        await bench.add("a", terms=before)
+        worker = await bench.worker()
+        await worker.settle(await worker.take("a"), DEAD)
+        reply = await bench.store.change(Change(action=Action.EDIT, payload=b'{"x":2}', terms=after), ["a"])
+        assert reply.changed == ["a"]
+        job = await bench.job("a")
+        assert (job.terms, job.payload) == (after, b'{"x":2}')
+        if after is not None and after.ordered:
+            await bench.add("first", terms=msgspec.structs.replace(after, unique=""))
+            held = await worker.take("first")
+            await bench.change(Action.RETRY, "a")
+            assert await worker.claim() == [], "it waits in its new lane"
+            await worker.settle(held, DONE)
+        else:
+            await bench.change(Action.RETRY, "a")
+        if after is not None and after.unique:
+            assert [info and info.holder for info in await bench.store.uniques(["t:old", "t:new"])] == [None, "a"]
+        claim = await worker.take("a")
+        assert claim.payload == b'{"x":2}'
+        await worker.settle(claim, DONE)
+        assert (await bench.job("a")).terms == after
+
+    async def test_a_replay_finds_its_new_unique_key_taken(self, bench: Bench) -> None:
+        await bench.add("a", terms=Terms(unique="t:old"))
+        worker = await bench.worker()
+        await worker.settle(await worker.take("a"), DEAD)
+        await bench.add("b", terms=Terms(unique="t:new"))
+        await bench.store.change(Change(action=Action.EDIT, payload=b"{}", terms=Terms(unique="t:new")), ["a"])
+        assert (await bench.change(Action.RETRY, "a")).skipped == {"a": "unique key held by b"}
+
+    async def test_new_terms_are_for_jobs_that_have_ended(self, bench: Bench) -> None:
+        await bench.add("a", terms=Terms(key="old"))
+        reply = await bench.store.change(Change(action=Action.EDIT, payload=b"{}", terms=Terms(key="new")), ["a"])
+        assert reply.skipped == {"a": "ready"}
+        assert (await bench.job("a")).terms == Terms(key="old")
+
+
 class RetryRules:
     """Replay: a new run."""
 
