@@ -15,11 +15,11 @@ from windlass.context import read_meta
 from windlass.core import codec
 from windlass.core.duration import show_ms
 from windlass.core.event import Event, check_kinds, expand, parse_cursor
-from windlass.core.flow import key_text, unique_key
+from windlass.core.flow import Asked, key_text, make_terms, unique_key
 from windlass.core.hints import did_you_mean
 from windlass.core.job import Job, State
 from windlass.core.links import Inject
-from windlass.core.terms import DRAINING
+from windlass.core.terms import DRAINING, Terms
 from windlass.errors import ConfigError, EnqueueError, IdConflict, JobLost, QueueDraining, QueueFull, WindlassError
 from windlass.handle import Handle, JobInfo, job_info
 from windlass.store.base import EVERY_EVENT, MAX_BATCH, Accept, Action, Answer, Change, ChangeReply, Query, Store
@@ -138,17 +138,24 @@ class DeadLetters:
         return info
 
     async def edit(self, id: str, args: Mapping[str, Any]) -> JobInfo:
-        """Give a dead letter other arguments, checked against its task where that is declared here."""
+        """Give a dead letter other arguments, checked against its task where that is declared here.
+
+        Its lane key, units and unique key follow, where they are functions of the arguments; those of a task that is
+        not declared here stay as they are.
+        """
         job = await self._app.job(id).record()
         if job is None:
             raise JobLost(f"the store has no record of job {id}")
-        await self._one(id, Change(action=Action.EDIT, payload=edited(self._app, job, dict(args))))
+        await self._one(id, edit_change(self._app, job, dict(args)))
         return await self.show(id)
 
     async def replay(
         self, *ids: str, queue: str = "", task: str = "", fingerprint: str = "", every: bool = False
     ) -> int:
-        """Run dead letters again: those named, or all that match (``every=True`` when nothing narrows it)."""
+        """Run dead letters again: those named, or all that match (``every=True`` when nothing narrows it).
+
+        Oldest first, however they are named: jobs of an ordered key keep their order.
+        """
         return await self._change(Change(action=Action.RETRY), ids, queue, task, fingerprint, every)
 
     async def purge(
@@ -179,15 +186,20 @@ class DeadLetters:
             raise ConfigError("say which dead letters: ids, queue=, task=, fingerprint=, or every=True")
         changed, cursor = 0, ""
         while True:
-            query = self._query(queue, task, fingerprint, MAX_BATCH, cursor)
+            query = self._query(queue, task, fingerprint, MAX_BATCH, cursor, oldest_first=True)
             reply = await client.store.change(change, query=query)
             changed, cursor = changed + len(reply.changed), reply.cursor
             if not cursor:
                 return changed
 
     @staticmethod
-    def _query(queue: str, task: str, fingerprint: str, limit: int, after: str) -> Query:
-        return Query(queue=queue, states=(State.FAILED,), task=task, fingerprint=fingerprint, limit=limit, after=after)
+    def _query(
+        queue: str, task: str, fingerprint: str, limit: int, after: str, oldest_first: bool = False
+    ) -> Query:  # fmt: skip
+        return Query(
+            queue=queue, states=(State.FAILED,), task=task, fingerprint=fingerprint, limit=limit, after=after,
+            oldest_first=oldest_first,
+        )  # fmt: skip
 
 
 def edited(app: Windlass, job: Job, args: dict[str, Any]) -> bytes:
@@ -201,6 +213,39 @@ def edited(app: Windlass, job: Job, args: dict[str, Any]) -> bytes:
         return task.codec.encode_each(args["each"], cap)
     given = job.links is not None and any(edge.inject is Inject.RESULT for edge in job.links.ins)
     return task.codec.encode_rest((), args, cap) if given else task.codec.encode((), args, cap)
+
+
+def edit_change(app: Windlass, job: Job, args: dict[str, Any]) -> Change:
+    """The change that gives a job other arguments, and the terms that follow from them."""
+    payload = edited(app, job, args)
+    terms = terms_after(app, job, args, payload)
+    if terms is not msgspec.UNSET and not job.state.terminal:
+        raise ConfigError(
+            f"job {job.id} is {job.state}, and with these arguments its key, units or unique key would be others; "
+            "cancel it first, then edit and retry it"
+        )
+    return Change(action=Action.EDIT, payload=payload, terms=terms)
+
+
+def terms_after(app: Windlass, job: Job, args: dict[str, Any], payload: bytes) -> Terms | msgspec.UnsetType | None:
+    """A job's terms with other arguments; UNSET where they stay. What its call said for itself stays, too."""
+    task = app.tasks.get(job.task)
+    if task is None or task.version != job.version or "each" in read_meta(job.meta).options:
+        return msgspec.UNSET
+    flow = app.resolve(job.task, job.queue).flow
+    if flow is None:
+        return msgspec.UNSET
+    fed = job.links is not None and any(edge.inject is Inject.RESULT for edge in job.links.ins)
+    bound, had = task.codec.bound, job.terms or Terms()
+    new = make_terms(flow, Asked(job.task, payload, lambda: bound((), args, fed))) or Terms()
+    try:
+        before = msgspec.json.decode(job.payload, type=dict[str, Any])
+        old = make_terms(flow, Asked(job.task, job.payload, lambda: bound((), before, fed))) or Terms()
+    except (msgspec.MsgspecError, ValueError, WindlassError):  # it is edited because nobody can read them
+        old = had
+    follow = [name for name in ("key", "units", "unique") if getattr(old, name) == getattr(had, name)]
+    terms = msgspec.structs.replace(had, **{name: getattr(new, name) for name in follow})
+    return msgspec.UNSET if terms == had else terms
 
 
 async def stream_events(

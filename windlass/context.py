@@ -31,7 +31,10 @@ _NO_META = Meta()
 
 
 class Notes(Protocol):
-    """Where a running job's progress and logs go: the worker's buffer, or a child's pipe to it."""
+    """A running job's worker, as the job reaches it: the worker's buffer, or a child's pipe to it."""
+
+    @property
+    def stopping(self) -> bool: ...
 
     def progress(self, claim: Claim, data: bytes) -> None: ...
 
@@ -131,6 +134,11 @@ class Current:
     def cancelled(self) -> bool:
         """True once a cancel was requested: finish up and return, or raise Cancel."""
         return self._cancelled
+
+    @property
+    def stopping(self) -> bool:
+        """True once this worker was asked to stop: the job has the worker's grace to finish, then it is handed back."""
+        return self._notes.stopping
 
     @property
     def has_done_once(self) -> bool:

@@ -188,8 +188,11 @@ class Reject(Signal):
         super().__init__(reason)
 
 
-class Cancel(Signal):
-    """End this job as cancelled."""
+UNSAID = "cancelled by the task"
 
-    def __init__(self, reason: str = "cancelled by the task") -> None:
+
+class Cancel(Signal):
+    """End this job as cancelled. Without a reason, that of the cancel that was asked for, if one was."""
+
+    def __init__(self, reason: str = UNSAID) -> None:
         super().__init__(reason)

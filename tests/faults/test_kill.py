@@ -115,9 +115,10 @@ async def test_a_job_that_kills_its_workers_is_quarantined_and_its_neighbours_ar
     for handle in killers:
         info = await handle.info()
         assert info is not None
-        assert (info.state, info.reason, info.crashes) == (State.FAILED, "worker crashed", 3)
+        assert (info.state, info.crashes) == (State.FAILED, 3)
+        assert info.reason in ("worker crashed", "lease lost")
         assert info.error is not None
-        assert "died 3 times" in info.error.message
+        assert "3 times" in info.error.message
     assert [await handle for handle in neighbours] == list(range(40))
     assert max([info.crashes for info in [await handle.info() for handle in neighbours] if info]) <= 2
     assert all(count == 3 for id, count in ledger.jobs("start").items() if id in {h.id for h in killers})
@@ -148,7 +149,8 @@ async def test_at_most_once_means_it(app: Windlass, fleet: Fleet, ledger: Ledger
         await eventually(handle.ready)
         info = await handle.info()
         assert info is not None
-        assert (info.state, info.crashes, info.reason) == (State.FAILED, 1, "worker crashed")
+        assert (info.state, info.crashes) == (State.FAILED, 1)
+        assert info.reason in ("worker crashed", "lease lost")
     assert len(ledger.lines("start")) == 2
     await stranger.close()
 

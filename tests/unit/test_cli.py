@@ -271,6 +271,8 @@ def test_doctor_finds_what_is_wrong(here: Path) -> None:
     assert not bad["ok"]
     windlass("enqueue", "shop", "add", "x=1", "y=2")
     assert "no live worker serves it" in windlass("doctor", "shop").stdout
+    assert "no live worker serves it" in windlass("doctor", "shop", "--strict", code=1).stdout
+    assert not msgspec.json.decode(windlass("doctor", "shop", "--strict", "--json", code=1).stdout)["ok"]
 
 
 # -- logs

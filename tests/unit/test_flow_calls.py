@@ -11,9 +11,19 @@ from typing import Any
 import pytest
 
 from tests.worker.helpers import eventually
-from windlass import ConfigError, EnqueueError, PayloadError, QueueDraining, QueueFull, Windlass, chain, group
+from windlass import (
+    ConfigError,
+    EnqueueError,
+    JobFailed,
+    PayloadError,
+    QueueDraining,
+    QueueFull,
+    Windlass,
+    chain,
+    group,
+)
 from windlass.client import Offer, Sender
-from windlass.core.job import NewJob
+from windlass.core.job import Job, NewJob
 from windlass.core.terms import DRAINING, Policy, Terms
 from windlass.plan import make_plan
 from windlass.store.base import MAX_BATCH, Accept, Answer
@@ -387,3 +397,62 @@ def test_a_key_that_cannot_be_made_is_an_error_of_the_call(app: Windlass) -> Non
 
     with pytest.raises(PayloadError, match="task t: the function for key raised KeyError"):
         task.draft(({},), {}, {})
+
+
+async def test_edited_arguments_bring_their_own_key_units_and_unique_key() -> None:
+    app = Windlass("edits", "memory://")
+
+    @app.task(key=["customer"], ordered=True, units=lambda size: size, unique=["customer", "size"])
+    async def bill(customer: str, size: int = 1) -> None:
+        raise ValueError("no such customer")
+
+    def kept(job: Job | None) -> Terms:
+        assert job is not None
+        assert job.terms is not None
+        return job.terms
+
+    async with app, app.worker():
+        handle = await bill.enqueue("anan", 2)
+        own = await bill.options(key="mine").enqueue("other", 3)
+        for one in (handle, own):
+            with pytest.raises(JobFailed):
+                await one
+        before = kept(await handle.record())
+        await app.dead.edit(handle.id, {"customer": "anna"})
+        after = kept(await handle.record())
+        assert (before.key, before.units) == ("anan", 2)
+        assert (after.key, after.units, after.ordered) == ("anna", 1, True)
+        assert after.unique not in ("", before.unique)
+        await app.dead.edit(own.id, {"customer": "anna", "size": 4})
+        changed = kept(await own.record())
+        assert (changed.key, changed.units) == ("mine", 4), "what the call said for itself stays"
+        await app.dead.edit(handle.id, {"customer": "anna", "size": 1})
+        assert kept(await handle.record()) == after
+
+
+async def test_edited_arguments_of_a_waiting_job_may_not_change_its_key() -> None:
+    app = Windlass("edits", "memory://")
+
+    @app.task(key=["customer"])
+    async def bill(customer: str, size: int = 1) -> None: ...
+
+    async with app:
+        handle = await bill.enqueue("anan")
+        with pytest.raises(ConfigError, match=r"is ready, and with these arguments its key, .* cancel it first"):
+            await app.dead.edit(handle.id, {"customer": "anna"})
+        await app.dead.edit(handle.id, {"customer": "anan", "size": 2})
+        assert await handle.cancel()
+        await app.dead.edit(handle.id, {"customer": "anna"})
+
+
+async def test_a_task_that_is_not_known_here_keeps_its_terms() -> None:
+    app = Windlass("edits", "memory://")
+    async with app:
+        handle = await app.queue("default").add("elsewhere.bill", {"customer": "anan"}, key="k")
+        await handle.cancel()
+        before = await handle.record()
+        await app.dead.edit(handle.id, {"customer": "anna"})
+        after = await handle.record()
+        assert before is not None
+        assert after is not None
+        assert after.terms == before.terms

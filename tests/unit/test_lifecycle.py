@@ -49,7 +49,8 @@ def error_of(move: Transition) -> ErrorInfo:
         (Snoozed(0), State.READY, "snoozed", 0, (1, 1, 2), True),
         (Crashed(OOPS, 3), State.READY, "lost", 0, (1, 2, 1), True),
         (Crashed(OOPS, 2), State.FAILED, "failed", 0, (1, 2, 1), False),
-        (Stopped(), State.CANCELLED, "cancelled", 0, (1, 1, 1), False),
+        (Stopped(), State.CANCELLED, "cancelled", 0, (1, 1, 1), True),
+        (Stopped("enough"), State.CANCELLED, "cancelled", 0, (1, 1, 1), False),
         (HandedBack(), State.READY, "released", 0, (1, 1, 1), True),
     ],
 )
@@ -68,9 +69,13 @@ def test_a_result_and_reasons_go_along() -> None:
     assert decide(claim(), Succeeded(b"42")).result == b"42"
     assert decide(claim(), Succeeded()).result is None
     assert decide(claim(), Stopped("enough")).reason == "enough"
+    assert decide(claim(), Stopped()).reason == "cancelled"
     assert decide(claim(), Crashed(OOPS, 1)).reason == CRASHED
+    assert decide(claim(), Failed(OOPS)).reason == "ValueError"
+    assert decide(claim(), Failed(OOPS, 5)).reason == "", "it is not over"
     failed = decide(claim(), Failed(OOPS, None, "no retries left"))
-    assert (failed.reason, failed.fingerprint, error_of(failed)) == ("no retries left", "f1", OOPS)
+    assert (failed.reason, failed.fingerprint) == ("no retries left", "f1")
+    assert error_of(failed) == msgspec.structs.replace(OOPS, run=2, attempt=2)
 
 
 def test_an_error_carries_the_earlier_ones_newest_last() -> None:
@@ -81,7 +86,7 @@ def test_an_error_carries_the_earlier_ones_newest_last() -> None:
     error = error_of(move)
     assert error.message == f"no {MAX_ATTEMPTS_KEPT + 4}"
     assert len(error.attempts) == MAX_ATTEMPTS_KEPT
-    assert error.attempts[-1] == AttemptInfo(MAX_ATTEMPTS_KEPT + 3, "E", f"no {MAX_ATTEMPTS_KEPT + 3}")
+    assert error.attempts[-1] == AttemptInfo(MAX_ATTEMPTS_KEPT + 3, "E", f"no {MAX_ATTEMPTS_KEPT + 3}", run=2)
 
 
 def test_a_claim_is_not_changed_by_a_decision() -> None:
@@ -119,6 +124,7 @@ def test_one_crash_below_the_limit_a_job_runs_alone(crashes: int, limit: int, al
     [
         (crash_error(1, "w1"), "WorkerCrashed", "died once while running this job (last: w1)"),
         (crash_error(3, "w1"), "WorkerCrashed", "died 3 times"),
+        (crash_error(1, "w1", 46_000), "WorkerCrashed", "worker w1 did not beat for 46 s and lost its lease"),
         (unknown_error("a.b", 2, 3_600_000), "UnknownTask", "task 'a.b' version 2 for 3600 s"),
         (expired_error(), "JobExpired", "before it expired"),
     ],

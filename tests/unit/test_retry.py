@@ -103,7 +103,7 @@ POLICY = RetryPolicy(2, Fixed(1))
 @pytest.mark.parametrize(
     ("policy", "attempt", "exc", "answer"),
     [
-        (RetryPolicy(), 1, ANY, (None, "")),
+        (RetryPolicy(), 1, ANY, (None, "no retries")),
         (POLICY, 1, ANY, (1_000, "")),
         (POLICY, 2, ANY, (1_000, "")),
         (POLICY, 3, ANY, (None, "no retries left")),

@@ -58,7 +58,9 @@ def test_the_stories_are_eventful() -> None:
         seen.add(world.profile.name)
         late += world.history.late
         kinds |= {group[0] for entry in world.hub.entries for group in entry.groups}
-        kinds |= {"quarantined" for job in world.hub.jobs.values() if job.reason == lifecycle.CRASHED}
+        kinds |= {
+            "quarantined" for job in world.hub.jobs.values() if job.reason in (lifecycle.CRASHED, lifecycle.LEASE_LOST)
+        }
     assert seen == {profile.name for profile in PROFILES}
     assert kinds >= {"lost", "released", "retried", "snoozed", "cancelled", "failed", "replayed", "duplicate"}
     assert kinds >= {"quarantined", "skipped", "workflow_succeeded", "workflow_failed", "workflow_cancelled"}

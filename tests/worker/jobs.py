@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import signal
+import threading
 import time
 from typing import Any
 
@@ -105,6 +106,14 @@ def until_cancelled(path: str) -> str:
 
 
 @app.task(runs_in="process")
+def until_stopping(path: str) -> str:
+    Ledger(path).write("start")
+    while not current().stopping:
+        time.sleep(0.005)
+    return "finished early"
+
+
+@app.task(runs_in="process")
 def deaf_child(path: str) -> None:
     Ledger(path).write("start", current().id, current().attempt)
     time.sleep(60)
@@ -141,6 +150,28 @@ async def blocks_the_loop(seconds: float) -> str:
     time.sleep(seconds)  # noqa: ASYNC251 - on purpose
     note("end")
     return "done"
+
+
+@app.task
+def leaves_a_thread(seconds: float) -> None:
+    threading.Thread(target=time.sleep, args=(seconds,), name="left-behind", daemon=False).start()
+    note("start")
+
+
+@app.task
+async def leaves_an_executor_busy(seconds: float) -> None:
+    asyncio.get_running_loop().run_in_executor(None, time.sleep, seconds)
+    note("start")
+
+
+@app.task
+async def never_stops() -> None:
+    note("start")
+    while True:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            note("stopped")
 
 
 @app.task(timeout=0.2)

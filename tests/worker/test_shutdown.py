@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,9 @@ from tests.worker.jobs import (
     caller,
     in_child,
     kills_its_worker,
+    leaves_a_thread,
+    leaves_an_executor_busy,
+    never_stops,
     once_only,
     quick,
     stuck_thread,
@@ -139,6 +143,51 @@ async def test_less_than_a_quarter_is_borne(app: Windlass, fleet: Fleet, ledger:
     assert worker.alive
     assert await stuck.state() is State.FAILED, "the late result was refused"
     assert await within(await app.tasks[quick.name].enqueue(3)) == 3
+
+
+@pytest.mark.parametrize("task", [leaves_a_thread, leaves_an_executor_busy], ids=["thread", "executor"])
+async def test_a_thread_that_a_task_left_does_not_keep_the_process(
+    app: Windlass, fleet: Fleet, ledger: Ledger, task: Any
+) -> None:
+    worker = fleet.start(grace=1)
+    await (await app.tasks[task.name].enqueue(600.0))
+    worker.term()
+    assert await ended(worker) == 0
+    assert "its process ends without waiting for thread" in worker.logged()
+    assert ("thread left-behind" in worker.logged()) is (task is leaves_a_thread)
+    assert await (await app.client()).store.workers() == [], "it signed off"
+
+
+async def test_a_coroutine_that_takes_no_stop_does_not_keep_the_process(
+    app: Windlass, fleet: Fleet, ledger: Ledger
+) -> None:
+    worker = fleet.start(grace=0)
+    handle = await app.tasks[never_stops.name].enqueue()
+    await eventually(lambda: ledger.lines("start"))
+    worker.term()
+    assert await ended(worker) == 0
+    assert "coroutine run_on_loop" in worker.logged()
+    info = await handle.info()
+    assert info is not None
+    assert (info.state, info.attempts, info.crashes) == (State.READY, 0, 0)
+
+
+async def test_max_jobs_is_exactly_so_many(app: Windlass, fleet: Fleet, ledger: Ledger) -> None:
+    """Also of jobs that are over in no time, taken ahead by the hundred."""
+    handles = [await app.tasks[quick.name].enqueue(n) for n in range(60)]
+    worker = fleet.start(max_jobs=25)
+    assert await ended(worker) == 75
+    assert len(ledger.lines("start")) == 25
+    assert [await handle.state() for handle in handles].count(State.SUCCEEDED) == 25
+    assert "it has run 25 jobs" in worker.logged()
+
+
+async def test_max_jobs_lets_the_last_ones_end(app: Windlass, fleet: Fleet, ledger: Ledger) -> None:
+    worker = fleet.start(max_jobs=2, grace=0)
+    handles = [await app.tasks[quick.name].enqueue(n, pause=pause) for n, pause in enumerate([1.5, 0.0, 0.0])]
+    assert await ended(worker) == 75
+    states = [await handle.state() for handle in handles]
+    assert states == [State.SUCCEEDED, State.SUCCEEDED, State.READY]
 
 
 async def test_max_jobs_replaces_the_worker(app: Windlass, fleet: Fleet) -> None:

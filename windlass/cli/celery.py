@@ -24,7 +24,7 @@ from windlass.celery import Celery, signals
 from windlass.cli import banner, values
 from windlass.cli.errors import CliError, NotDone
 from windlass.cli.load import load_module, load_tasks, module_of_file, search_here, split
-from windlass.cli.worker import ARGUMENTS, command, description
+from windlass.cli.worker import ARGUMENTS, command, description, run_alone
 from windlass.core.hints import did_you_mean
 from windlass.logs import LEVELS, set_up_logging
 
@@ -317,14 +317,11 @@ class Job(NamedTuple):
 
     def run(self) -> int:
         """Be a worker until told to stop."""
-        from windlass.worker.service import EXIT_REPLACE, run_worker
+        from windlass.worker.service import run_worker
 
         app, planned = self.load()
         banner.show(description(app, planned.options()), os.getpid(), "1", self.settings["log_format"])
-        code = run_worker(app, planned.options())
-        if code == EXIT_REPLACE:
-            os.execv(sys.executable, command(click.get_current_context().meta[ARGUMENTS]))
-        return code
+        return run_alone(lambda last: run_worker(app, planned.options(), last=last))
 
     def tell_plan(self) -> int:
         click.echo(msgspec.json.encode(self.load()[1]))

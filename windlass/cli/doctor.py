@@ -22,17 +22,25 @@ _CLOCK_SLACK_MS = 2_000
 
 
 @click.command()
+@click.option("--strict", is_flag=True, help="Exit code 1 at warnings too.")
 @takes_app(optional=True)
-def doctor(target: Target | None, as_json: bool) -> None:
+def doctor(target: Target | None, strict: bool, as_json: bool) -> None:
     """Say what is installed, reachable and safe.
 
     Without an app it looks at this Python only; with one also at its store, workers and queues.
-    Exit code 1 if something is wrong.
+
+    \b
+    Exit codes:
+      0  nothing is wrong (✗); with --strict also no warning (!)
+      1  something is wrong: the app cannot be loaded, the store not be reached, an installation is
+         broken. With --strict also at a warning: jobs that no live worker serves, workers that died,
+         a store that may lose jobs, a clock that is off
+      2  a mistake in the call
     """
     checks = [*about_installation()]
     if target is not None:
         checks += about_target(target)
-    wrong = any(check.level == "wrong" for check in checks)
+    wrong = any(check.level == "wrong" or (strict and check.level == "warning") for check in checks)
     if as_json:
         output.print_json({"ok": not wrong, "checks": checks})
     else:
@@ -111,11 +119,10 @@ def about_workers(workers: list[WorkerInfo]) -> Check:
 def about_queues(queues: list[QueueInfo], workers: list[WorkerInfo]) -> Iterator[Check]:
     served = {queue for worker in workers if worker.alive for queue in worker.presence.queues}
     for queue in queues:
-        ready, failed = queue.counts.get("ready", 0), queue.counts.get("failed", 0)
-        if ready and queue.name not in served:
-            text = (
-                f"{ready:,} jobs are ready and no live worker serves it (the oldest for {show_ms(queue.oldest_ready)})"
-            )
-            yield Check(f"queue {queue.name}", "warning", text)
+        ready, later, failed = (queue.counts.get(state, 0) for state in ("ready", "scheduled", "failed"))
+        if (ready or later) and queue.name not in served:
+            oldest = f" (the oldest for {show_ms(queue.oldest_ready)})" if ready else ""
+            what = f"{ready:,} jobs are ready" if ready else f"{later:,} jobs are scheduled"
+            yield Check(f"queue {queue.name}", "warning", f"{what} and no live worker serves it{oldest}")
         if failed:
             yield Check(f"queue {queue.name}", "note", f"{failed:,} dead letters: windlass dead list")

@@ -190,7 +190,8 @@ def _print_error(job: JobInfo) -> None:
     if job.error is None:
         return
     if job.error.attempts:
-        earlier = [f"{one.attempt}  {one.type}: {one.message}" for one in job.error.attempts]
+        run = "run {}, " if job.run > 1 else ""
+        earlier = [f"{run.format(one.run)}{one.attempt}  {one.type}: {one.message}" for one in job.error.attempts]
         output.section("earlier attempts", "\n".join(earlier))
     title = f"error  {job.error.fingerprint}" if job.error.fingerprint else "error"
     output.section(title, job.error.traceback or f"{job.error.type}: {job.error.message}")

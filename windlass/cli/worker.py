@@ -104,21 +104,16 @@ class Job(NamedTuple):
 
     def run(self) -> int:
         """Be a worker until told to stop."""
-        from windlass.worker.service import EXIT_REPLACE, run_worker
+        from windlass.worker.service import run_worker
 
         metrics = need_metrics() if self.metrics else None
         app = self.load()
         banner.show(description(app, self.options), os.getpid(), "1", self.log_format)
         if metrics is None or self.metrics is None:
-            code = run_worker(app, self.options)
-        else:
-            port, gathered = metrics.serve(*self.metrics)
-            code = run_worker(app, self.options, companion=metrics.meter_of_one(gathered))
-            port.close()
-        if code == EXIT_REPLACE:
-            # Nobody else is there to do it: the same process begins anew, and with it go its stuck threads.
-            os.execv(sys.executable, command(click.get_current_context().meta[ARGUMENTS]))
-        return code
+            return run_alone(lambda last: run_worker(app, self.options, last=last))
+        port, gathered = metrics.serve(*self.metrics)
+        meter = metrics.meter_of_one(gathered)
+        return run_alone(lambda last: run_worker(app, self.options, companion=meter, last=last), port.close)
 
     def describe(self) -> int:
         """For the supervisor, which does not import the app."""
@@ -137,6 +132,28 @@ class Job(NamedTuple):
             return run_worker(self.load(), self.options, report=report, companion=meter)
 
         return be_child(work)
+
+
+def run_alone(work: Callable[[Callable[[int], object]], int], close: Callable[[], object] = lambda: None) -> int:
+    """A worker without a supervisor. ``work`` is told how to end the process where a task has left a thread in it."""
+    from windlass.worker.ending import end_process
+    from windlass.worker.service import EXIT_REPLACE
+
+    again = command(click.get_current_context().meta[ARGUMENTS])
+
+    def begin_anew(code: int) -> None:
+        if code == EXIT_REPLACE:
+            # Nobody else is there to do it: the same process begins anew, and with it go its stuck threads.
+            os.execv(sys.executable, again)
+
+    def end(code: int) -> None:
+        begin_anew(code)
+        end_process(code)
+
+    code = work(end)
+    close()
+    begin_anew(code)
+    return code
 
 
 def need_metrics() -> Any:

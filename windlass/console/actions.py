@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from windlass.admin import edited, retry_jobs
+from windlass.admin import edit_change, retry_jobs
 from windlass.console import jobs, show
 from windlass.console.audit import Deed, act
 from windlass.console.desk import Desk
@@ -128,10 +128,10 @@ async def edit_job(desk: Desk, id: str, args: Mapping[str, Any], requeue: bool) 
             deed.need(right)
         job = await jobs.one_job(desk, id)
         before = _plain(job.payload)
-        payload = edited(desk.app, job, desk.access.restore(dict(args), before))
+        change = edit_change(desk.app, job, desk.access.restore(dict(args), before))
         await deed.begin([job.queue])
         store = await desk.store()
-        reply = await store.change(Change(action=Action.EDIT, payload=payload), [id])
+        reply = await store.change(change, [id])
         if reply.changed and requeue and job.state.terminal:
             reply = await store.change(Change(action=Action.RETRY), [id])
         deed.record.count = len(reply.changed)

@@ -75,7 +75,9 @@ def for_action(plan: Plan, action: str) -> Plan | None:
     if action == "retry":
         allowed |= ALLOWED[Action.PROMOTE]
     states = tuple(state for state in plan.query.states or State if state in allowed)
-    return plan._replace(query=msgspec.structs.replace(plan.query, states=states)) if states else None
+    # What runs again does so in the order it came in, also over the steps of a bulk.
+    query = msgspec.structs.replace(plan.query, states=states, oldest_first=action == "retry")
+    return plan._replace(query=query) if states else None
 
 
 def make_known(action: str) -> None:

@@ -9,7 +9,7 @@ import msgspec
 from windlass.console import show
 from windlass.console.values import Attempt, ErrorValue, JobRow
 from windlass.core.access import Access
-from windlass.core.job import ErrorInfo, Job, Meta, Progress, State
+from windlass.core.job import AttemptInfo, ErrorInfo, Job, Meta, Progress, State
 from windlass.core.schedule import NAME_HEADER
 
 T = TypeVar("T")
@@ -100,35 +100,26 @@ def begun(job: Job) -> int:
 
 
 def attempts_of(access: Access, job: Job) -> list[Attempt]:
-    """Every run that is known of, oldest first, the present one last."""
-    error, values = error_of(job), "values" in access.rights
-    found = [
-        Attempt(
-            number=one.attempt, outcome="retried", at=one.at, took=one.took if one.at else None,
-            worker=show.one_line(one.worker), error=show.one_line(one.type),
-            message=show.safe(one.message[:ATTEMPT_TEXT]) if values else "",
-        )
-        for one in (error.attempts if error else ())
-    ]  # fmt: skip
-    if error is not None:
-        failed = job.state is State.FAILED
-        found.append(
-            Attempt(
-                number=max(job.attempt, 1), outcome="failed" if failed else "retried", took=_error_took(job, error),
-                at=error.at or (job.started_at if failed else 0),
-                worker=show.one_line(error.worker or (job.worker if failed else "")), error=show.one_line(error.type),
-                message=show.safe(error.message[:ATTEMPT_TEXT]) if values else "",
-            )
-        )  # fmt: skip
+    """Every attempt that is known of, of all runs, oldest first, the present one last."""
+    error = error_of(job)
+    past: list[AttemptInfo | ErrorInfo] = [*error.attempts, error] if error is not None else []
+    runs = [one.run or job.run for one in past] + [job.run]
+    found = [_attempt(access, job, one, runs[i], ends=runs[i] < runs[i + 1]) for i, one in enumerate(past)]
     if job.state in (State.RUNNING, State.SUCCEEDED, State.CANCELLED) and job.started_at:
-        number = (found[-1].number if found else 0) + 1
+        number = found[-1].number + 1 if found and found[-1].run == job.run else 1
+        state = str(job.state)
         found.append(
-            Attempt(number=number, outcome=str(job.state), at=job.started_at, took=took(job), worker=job.worker)
+            Attempt(number=number, outcome=state, at=job.started_at, took=took(job), worker=job.worker, run=job.run)
         )
     return found
 
 
-def _error_took(job: Job, error: ErrorInfo) -> int | None:
-    if error.at:
-        return error.took
-    return took(job) if job.state is State.FAILED else None
+def _attempt(access: Access, job: Job, one: AttemptInfo | ErrorInfo, run: int, ends: bool) -> Attempt:
+    """One that went wrong. ``ends``: it was the last of an earlier run; the last of all has the job's own times."""
+    last = isinstance(one, ErrorInfo) and not ends and job.state is State.FAILED
+    return Attempt(
+        number=one.attempt or max(job.attempt, 1), outcome="failed" if last or ends else "retried", run=run,
+        at=one.at or (job.started_at if last else 0), took=one.took if one.at else took(job) if last else None,
+        worker=show.one_line(one.worker or (job.worker if last else "")), error=show.one_line(one.type),
+        message=show.safe(one.message[:ATTEMPT_TEXT]) if "values" in access.rights else "",
+    )  # fmt: skip

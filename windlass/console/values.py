@@ -60,7 +60,10 @@ class JobList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of a job, as far as it is known. ``outcome``: ``running``, ``succeeded``, ``failed``, ``retried`` …"""
+    """One attempt of a job, as far as it is known. ``outcome``: ``running``, ``succeeded``, ``failed``, ``retried`` …
+
+    ``run``: which run of the job it is of; a replay begins another, and counts its attempts anew.
+    """
 
     number: int
     outcome: str
@@ -69,6 +72,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     worker: str = ""
     error: str = ""
     message: str = ""
+    run: int = 1
 
 
 class ErrorValue(msgspec.Struct, frozen=True, kw_only=True):

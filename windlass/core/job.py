@@ -173,7 +173,8 @@ class Job(msgspec.Struct, kw_only=True):
 class ErrorInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     """An exception as text: nothing of it is ever imported or rebuilt.
 
-    ``at``: when the attempt began that ended with it (0: nobody knows), ``took`` ms, ``worker``: where.
+    ``at``: when the attempt began that ended with it (0: nobody knows), ``took`` ms, ``worker``: where. ``run`` and
+    ``attempt`` number it (0: an engine or an older version wrote it).
     """
 
     type: str
@@ -184,10 +185,15 @@ class ErrorInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     at: int = 0
     took: int = 0
     worker: str = ""
+    run: int = 0
+    attempt: int = 0
 
 
 class AttemptInfo(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One earlier error of a job, without its traceback. ``at``: when that attempt began, ``took`` ms."""
+    """One earlier error of a job, without its traceback. ``at``: when that attempt began, ``took`` ms.
+
+    ``run``: which, for a job that was replayed; attempts are counted anew in each (0: nobody knows).
+    """
 
     attempt: int
     type: str
@@ -195,6 +201,7 @@ class AttemptInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     at: int = 0
     took: int = 0
     worker: str = ""
+    run: int = 0
 
 
 class Progress(msgspec.Struct, frozen=True, omit_defaults=True):

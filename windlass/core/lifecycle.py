@@ -11,8 +11,10 @@ import msgspec
 
 from windlass.core.graph import NewGraph
 from windlass.core.job import AttemptInfo, Claim, ErrorInfo, Fence, NewJob, State
+from windlass.errors import UNSAID
 
 MAX_ATTEMPTS_KEPT = 10
+LEASE_LOST = "lease lost"
 CRASHED, UNKNOWN, EXPIRED, DROPPED = "worker crashed", "unknown task", "expired", "queue full"
 UNWRITABLE = "the outcome cannot be written"
 CORRUPT, CORRUPT_MARK = "corrupt record", "corrupt-record"
@@ -24,9 +26,10 @@ _encode = msgspec.json.Encoder().encode
 class Transition(msgspec.Struct):
     """What a worker writes about one claim. Applied only if the fence still holds.
 
-    ``yields_to_cancel``: a cancel requested meanwhile wins and the job ends cancelled. Success and failure win over a
-    cancel; retry, snooze, hand-back and waiting lose to it. ``adopt``: with ``to=WAITING``, the staged graph that
-    becomes real in the same write and that the job waits for.
+    ``yields_to_cancel``: a cancel requested meanwhile wins and the job ends cancelled, for the reason that was given.
+    Success and failure win over a cancel; retry, snooze, hand-back, waiting and a stop without a reason of its own lose
+    to it. ``adopt``: with ``to=WAITING``, the staged graph that becomes real in the same write and that the job waits
+    for.
     """
 
     id: str
@@ -76,9 +79,9 @@ class Snoozed(msgspec.Struct):
 
 
 class Stopped(msgspec.Struct):
-    """The task ended because a cancel was requested, or cancelled itself."""
+    """The task ended because a cancel was requested, or cancelled itself. Without a reason of its own: the cancel's."""
 
-    reason: str = "cancelled"
+    reason: str = ""
 
 
 class Crashed(msgspec.Struct):
@@ -126,7 +129,8 @@ def decide(claim: Claim, outcome: Outcome, keep_done: str = "", keep_failed: str
     elif type(outcome) is Crashed:
         _crash(move, claim, outcome)
     elif type(outcome) is Stopped:
-        move.to, move.event, move.reason = State.CANCELLED, "cancelled", outcome.reason
+        move.to, move.event, move.reason = State.CANCELLED, "cancelled", outcome.reason or "cancelled"
+        move.yields_to_cancel = outcome.reason in ("", UNSAID)
     elif type(outcome) is Adopted:
         move.to, move.event, move.yields_to_cancel = State.WAITING, "waiting", True
         move.adopt, move.replaced = outcome.graph, outcome.replaced
@@ -139,9 +143,8 @@ def _fail(move: Transition, claim: Claim, outcome: Failed) -> None:
     move.attempt += 1
     move.error = _encode(with_history(outcome.error, claim))
     move.fingerprint = outcome.error.fingerprint
-    move.reason = outcome.reason
     if outcome.retry_in is None:
-        move.to, move.event = State.FAILED, "failed"
+        move.to, move.event, move.reason = State.FAILED, "failed", outcome.reason or outcome.error.type
     else:
         _again(move, "retried", outcome.retry_in)
 
@@ -162,14 +165,17 @@ def _again(move: Transition, event: str, delay: int) -> None:
 
 
 def with_history(error: ErrorInfo, claim: Claim) -> ErrorInfo:
-    """The error with the job's earlier ones behind it, newest last and bounded."""
+    """The error as that of this run and attempt, with the job's earlier ones behind it, newest last and bounded."""
+    error = msgspec.structs.replace(error, run=claim.run, attempt=claim.attempt + 1)
     if claim.error is None:
         return error
     try:
         last = _error_decoder.decode(claim.error)
     except ValueError:  # damaged in the store: what happened now is worth more than what was before
         return error
-    earlier = [*last.attempts, AttemptInfo(claim.attempt, last.type, last.message, last.at, last.took, last.worker)]
+    number = last.attempt or claim.attempt
+    before = AttemptInfo(number, last.type, last.message, last.at, last.took, last.worker, last.run)
+    earlier = [*last.attempts, before]
     return msgspec.structs.replace(error, attempts=earlier[-MAX_ATTEMPTS_KEPT:])
 
 
@@ -188,11 +194,26 @@ def runs_alone(crashes: int, max_crashes: int) -> bool:
     return 0 < crashes == max_crashes - 1
 
 
-def crash_error(crashes: int, worker: str) -> bytes:
-    """The error of a job that is quarantined because its workers kept dying."""
+def crash_reason(silent: int) -> str:
+    """Why a job is quarantined: its worker died, or (``silent``, in ms) nobody knows more than that it did not beat."""
+    return LEASE_LOST if silent else CRASHED
+
+
+def crash_mark(silent: int) -> str:
+    return "lease-lost" if silent else "worker-crashed"
+
+
+def crash_error(crashes: int, worker: str, silent: int = 0) -> bytes:
+    """The error of a job that is quarantined because its workers kept dying, or were ``silent`` for so long (ms)."""
     times = "once" if crashes == 1 else f"{crashes} times"
     message = f"the worker died {times} while running this job (last: {worker})"
-    return _encode(ErrorInfo("windlass.errors.WorkerCrashed", message, fingerprint="worker-crashed"))
+    if silent:
+        message = (
+            f"worker {worker} did not beat for {silent // 1000} s and lost its lease while running this job (lost "
+            f"{times} so far): it died, its machine stood still, or code held the interpreter (the GIL) all that time; "
+            "one that lived on says so in its log"
+        )
+    return _encode(ErrorInfo("windlass.errors.WorkerCrashed", message, fingerprint=crash_mark(silent)))
 
 
 def unwritable(of: Claim | Transition, why: str) -> Transition:

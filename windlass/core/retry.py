@@ -163,9 +163,9 @@ class RetryPolicy:
     def next_delay(self, attempt: int, exc: BaseException, rand: float) -> tuple[int | None, str]:
         """Milliseconds until the next attempt, or None with the reason for giving up. ``attempt`` counts from 1."""
         if isinstance(exc, Reject):
-            return None, safe.text(exc, safe.MAX_REASON)
+            return None, safe.text(exc, safe.MAX_REASON) or "rejected"
         if attempt > self.retries:
-            return None, "no retries left" if self.retries else ""
+            return None, "no retries left" if self.retries else "no retries"
         if isinstance(exc, Retry):
             if exc.delay is not None:
                 return to_ms(exc.delay, "Retry.delay"), ""

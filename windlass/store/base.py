@@ -19,6 +19,7 @@ from windlass.core.job import Claim, Fence, Finished, Job, LogLine, NewJob, Stat
 from windlass.core.keep import DEFAULT_KEEP, Keep
 from windlass.core.lifecycle import Transition
 from windlass.core.limits import NO_LIMITS, Limits, over
+from windlass.core.terms import Terms
 
 MAX_BATCH = 1_000
 """No call touches more jobs than this."""
@@ -204,7 +205,9 @@ class Action(StrEnum):
 class Change(msgspec.Struct, frozen=True, kw_only=True):
     """An action with its argument: ``queue`` for MOVE, ``priority`` for REPRIORITISE, ``payload`` for EDIT.
 
-    RESCHEDULE: ``at`` (an instant) or ``delay`` (from now).
+    RETRY takes the jobs of one call in the order they were accepted, however they are named.
+    RESCHEDULE: ``at`` (an instant) or ``delay`` (from now). EDIT with ``terms``: the job gets these as well, and only
+    one that has ended does; what others have of gates, lanes and keys they keep.
     """
 
     action: Action
@@ -214,6 +217,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     priority: int = 0
     payload: bytes = b""
     reason: str = ""
+    terms: Terms | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class ChangeReply(msgspec.Struct):

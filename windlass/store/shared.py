@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 
-from windlass.core.job import State
+import msgspec
+
+from windlass.core.job import TERMINAL, State
 from windlass.errors import StoreError
-from windlass.store.base import MAX_BATCH, Action
+from windlass.store.base import MAX_BATCH, Action, Change
 
 STATES = (
     State.WAITING, State.SCHEDULED, State.READY, State.RUNNING,
@@ -32,6 +34,12 @@ ALLOWED: dict[Action, frozenset[State]] = {
     Action.DELETE: frozenset(State) - {State.RUNNING},
 }
 """To which states an action applies; jobs in others are skipped."""
+
+
+def allowed(change: Change) -> frozenset[State]:
+    """To which states this change applies."""
+    states = ALLOWED[change.action]
+    return states if change.terms is msgspec.UNSET else states & TERMINAL
 
 
 def check_batch(size: int) -> None:

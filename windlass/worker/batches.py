@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from windlass.context import Current, Notes
-from windlass.core.lifecycle import HandedBack, Outcome, Stopped, Succeeded
+from windlass.core.lifecycle import HandedBack, Outcome, Succeeded
 from windlass.core.links import Inject
 from windlass.errors import ConfigError
 from windlass.worker.arguments import Ready, arguments
-from windlass.worker.runner import CANCELLED, LOST, TIMED_OUT, Run, bad_payload, judge, succeeded, timed_out
+from windlass.worker.runner import LOST, TIMED_OUT, Run, bad_payload, judge, succeeded, timed_out, when_stopped
 from windlass.worker.timers import Timers
 
 if TYPE_CHECKING:
@@ -97,10 +97,7 @@ class Batch(Run):
         if isinstance(exc, asyncio.CancelledError) and self.stop == TIMED_OUT:
             exc = timed_out(self)
         for run in self.called or self.members:
-            if isinstance(exc, asyncio.CancelledError) and self.stop:
-                self.outcomes[run.claim.id] = Stopped() if self.stop == CANCELLED else HandedBack()
-            else:
-                self.outcomes[run.claim.id] = judge(run, exc)
+            self.outcomes[run.claim.id] = when_stopped(self.stop, exc) or judge(run, exc)
         return HandedBack()
 
     def outcome_of(self, run: Run, otherwise: Outcome) -> Outcome:

@@ -37,6 +37,7 @@ from windlass.worker.frames import (
     SoftTimeoutRun,
     ToChild,
     Unpacker,
+    WorkerStops,
     decode_for_child,
     pack,
     reply_to,
@@ -126,6 +127,8 @@ class Child:
             here.cancel(message.id)
         elif isinstance(message, SoftTimeoutRun):
             here.soft_timeout(message.id)
+        elif isinstance(message, WorkerStops):
+            here.stopping = True
         elif isinstance(message, Leave):
             self._inbox.put(None)
         else:

@@ -41,6 +41,7 @@ class Children:
     ) -> None:  # fmt: skip
         self._size, self._on_message, self._measures, self._watchers = size, on_message, measures, watchers
         self._pool: ProcessPool | None = None
+        self._stopping = False
         self._calls = 0
 
     @property
@@ -52,6 +53,8 @@ class Children:
         if self._pool is None:
             self._pool = ProcessPool(self._size, None, "", on_message=self._on_message, measures=self._measures)
             await self._pool.start()
+            if self._stopping:
+                self._pool.tell_of_stop()
         return self._pool
 
     async def run(self, run: Run, started: Callable[[], None]) -> Outcome:
@@ -105,6 +108,12 @@ class Children:
         if self._pool is not None:
             self._pool.kill(run.claim.id, why)
 
+    def tell_of_stop(self) -> None:
+        """The worker was asked to stop; what runs in children may see that."""
+        self._stopping = True
+        if self._pool is not None:
+            self._pool.tell_of_stop()
+
     async def stop(self) -> None:
         if self._pool is not None:
             await self._pool.stop(0)
@@ -128,6 +137,10 @@ class PipeNotes:
 
     def __init__(self, emit: Callable[[str, Any], None]) -> None:
         self._emit = emit
+
+    @property
+    def stopping(self) -> bool:
+        return here.stopping
 
     def progress(self, claim: Claim, data: bytes) -> None:
         self._emit("progress", data)

@@ -268,7 +268,7 @@ class Executor:
             self._staging.add(task)
             task.add_done_callback(self._staging.discard)
             return
-        self.completed += 1
+        self.completed += type(outcome) is not HandedBack
         move = runner.transition(run, outcome, self.worker)
         self.finished.append(move)
         if len(self.finished) == 1:

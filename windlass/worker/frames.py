@@ -82,6 +82,10 @@ class SoftTimeoutRun(msgspec.Struct, tag="soft"):
     id: str
 
 
+class WorkerStops(msgspec.Struct, tag="stops"):
+    """The worker was asked to stop: jobs of this child may look and finish early."""
+
+
 class Leave(msgspec.Struct, tag="leave"):
     """Finish what runs and exit in an orderly way."""
 
@@ -156,7 +160,7 @@ def reply_to(job_id: str, outcome: Outcome, memory: int = 0) -> RunReply:
     return reply
 
 
-ToChild = Setup | RunRequest | CancelRun | SoftTimeoutRun | Leave
+ToChild = Setup | RunRequest | CancelRun | SoftTimeoutRun | WorkerStops | Leave
 FromChild = Ready | NotReady | Note | Measured | RunReply
 
 decode_for_child = msgspec.msgpack.Decoder(ToChild).decode

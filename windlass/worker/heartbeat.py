@@ -64,6 +64,8 @@ class Heartbeat:
         self._answered = time.monotonic()
         self._lags: deque[float] = deque(maxlen=LAGS)
         self.repaired = 0
+        self.gap = 0.0
+        """Seconds between the last two answered beats."""
 
     @property
     def lag(self) -> float:
@@ -166,7 +168,7 @@ class Heartbeat:
         presence, acked = watched.presence(), watched.acked()
         failpoint("before_beat")
         reply = await store.beat(presence, acked, watched.held())
-        self._answered = time.monotonic()
+        self.gap, self._answered = self.silence, time.monotonic()
         self._worker_loop.call_soon_threadsafe(watched.on_beat, presence.id, reply)
 
     # -- the worker's loop

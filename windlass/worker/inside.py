@@ -30,6 +30,8 @@ class Inside:
         self._interruptible = False
         self._holds = 0
         self._on_soft: Callable[[], None] | None = None
+        self.stopping = False
+        """Whether the worker was asked to stop."""
 
     # -- the main thread
 

@@ -41,6 +41,7 @@ class NoteBuffer:
         self.pending: dict[str, Note] = {}
         self._sender: asyncio.Task[None] | None = None
         self.worker = ""
+        self.stopping = False
 
     def progress(self, claim: Claim, data: bytes) -> None:
         with self._lock:

@@ -71,7 +71,7 @@ class ProcessPool:
         self._on_message = on_message
         self._start_timeout = start_timeout
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._closed = False
+        self._closed = self._stopping = False
         self._runs: dict[str, _Run] = {}
         self._waiting: deque[_Run] = deque()
         self._idle: list[ChildProcess] = []
@@ -183,6 +183,12 @@ class ProcessPool:
             run.request.cancelled = True
         return True
 
+    def tell_of_stop(self) -> None:
+        """Every child hears that the worker stops, also one that is yet to start. What it is given it runs."""
+        self._stopping = True
+        for child in (*self._idle, *self._busy):
+            child.send(frames.WorkerStops())
+
     def kill(self, job_id: str, why: str) -> bool:
         """End the job's child, or its wait for one: ``run`` raises ``ChildDied``. False if the pool has no such job."""
         run = self._runs.get(job_id)
@@ -292,6 +298,8 @@ class ProcessPool:
         else:
             self._failed_starts = 0
             self._idle.append(child)
+            if self._stopping:
+                child.send(frames.WorkerStops())
         finally:
             self._starting.difference_update({asyncio.current_task()})
             if child not in self._idle and not child.gone:

@@ -53,8 +53,10 @@ class Pump:
         self._batch = BATCH_FIRST if self._paced else MAX_BATCH
         self.worker = ""
         self.heed_schedules: Callable[[int], None] = lambda stamp: None
+        self._left: int | None = None
+        self._on_spent: Callable[[], None] = lambda: None
         self.seq = self.acked = self.store_errors = 0
-        self.hungry = self.drain = self.stopping = self.paused = self.quiet = self._unasked = False
+        self.hungry = self.drain = self.stopping = self.paused = self.quiet = self._owed = False
 
     def retire(self) -> None:
         """The store gave this worker up: nothing more under its id, also not what is under way."""
@@ -67,14 +69,28 @@ class Pump:
         self.paused = self.drain = False
         self.poke()
 
+    def limit_claims(self, most: int, on_spent: Callable[[], None]) -> None:
+        """Claim so many jobs and not one more; ``on_spent`` is called when the last of them is settled."""
+        self._left, self._on_spent = most, on_spent
+
+    @property
+    def spent(self) -> bool:
+        """Whether all jobs that it may claim were, and are settled."""
+        return self._left == 0 and not self._executor.held
+
     def poke(self) -> None:
         """There may be work: a wake-up, a due time, or the heartbeat says so."""
         self.hungry = True
         self._event.set()
 
+    def answer(self) -> None:
+        """The store has called: for jobs, or to cancel one, which a worker without room for more must hear as well."""
+        self._owed = True
+        self.poke()
+
     def stop_asking(self) -> None:
         """Nothing more is claimed. The store hears of that, or it would wake this worker for jobs of others."""
-        self._unasked = True
+        self._owed = True
         self._event.set()
 
     def nudge(self) -> None:
@@ -87,11 +103,13 @@ class Pump:
             self._event.clear()
             if self.paused:
                 await self._event.wait()
-            elif self._executor.finished or self._unasked or (self.hungry and self._room(0) > 0):
+            elif self._executor.finished or self._owed or (self.hungry and self._room(0) > 0):
                 await self._round()
             elif self.stopping and not self._executor.held:
                 return
             else:
+                if self.spent:
+                    self._on_spent()
                 await self._event.wait()
 
     async def _round(self) -> None:
@@ -104,7 +122,7 @@ class Pump:
         if self._notes.pending:
             await self._notes.flush()
         self.seq += 1
-        self._unasked = False
+        self._owed = False
         if room:
             # Before the exchange, not after it: a wake-up that arrives together with the reply must not be overwritten.
             self.hungry = False
@@ -115,6 +133,8 @@ class Pump:
             executor.gave_up(moves)
             return
         executor.settled(moves, reply.refused, began)
+        if self._left is not None:  # what was handed back has not been run here
+            self._left += sum(move.event == "released" for move in moves) - len(reply.claims)
         for id in reply.refused:
             log.warning("late settle of job %s refused: it had been given to another worker", id)
         self._take(reply, room)
@@ -218,7 +238,8 @@ class Pump:
         if self._closed_for_claims():
             return 0
         self._ahead = 0 if self.drain else min(int(self._rate * LOOK_AHEAD_SECONDS), LOOK_AHEAD_MAX)
-        return max(0, min(self._executor.room(leaving, self._ahead), self._batch))
+        room = max(0, min(self._executor.room(leaving, self._ahead), self._batch))
+        return room if self._left is None else min(room, self._left)
 
     def _pace(self, jobs: int, seconds: float) -> None:
         """Larger batches while they are quick, smaller ones when they are slow; small exchanges say nothing."""

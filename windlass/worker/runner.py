@@ -35,7 +35,7 @@ from windlass.core.lifecycle import (
     unwritable,
 )
 from windlass.core.options import Resolved, unpack_call
-from windlass.errors import Cancel, JobFailed, PayloadError, Snooze, SoftTimeout, TaskTimeout, UnknownTask
+from windlass.errors import Cancel, JobFailed, PayloadError, Reject, Snooze, SoftTimeout, TaskTimeout, UnknownTask
 from windlass.middleware import around_run
 from windlass.values import MARK, hide_marks
 from windlass.worker.arguments import Ready, arguments, in_turn
@@ -137,11 +137,10 @@ def _judge(run: Run, exc: BaseException) -> Outcome:
         return exc.outcome
     if isinstance(exc, Cancel):
         return Stopped(safe.text(exc, safe.MAX_REASON))
-    if isinstance(exc, asyncio.CancelledError) and run.stop:
-        if run.stop == TIMED_OUT:
-            exc = timed_out(run)
-        else:
-            return Stopped() if run.stop == CANCELLED else HandedBack()
+    if (outcome := when_stopped(run.stop, exc)) is not None:
+        return outcome
+    if isinstance(exc, asyncio.CancelledError) and run.stop == TIMED_OUT:
+        exc = timed_out(run)
     try:
         if isinstance(exc, Snooze):
             return Snoozed(to_ms(exc.delay, "Snooze.delay"))
@@ -151,6 +150,19 @@ def _judge(run: Run, exc: BaseException) -> Outcome:
         wrong.__context__ = exc
         return Failed(describe(wrong), None, "the retry policy raised")
     return Failed(describe(exc), delay, reason, trips(run, exc))
+
+
+def when_stopped(stop: str, exc: BaseException) -> Outcome | None:
+    """What an exception means for a job that was told to stop, if it comes of that.
+
+    At the end of the worker's grace that is any: whatever clean-up raises then, the stop is not the job's fault. What
+    the task decided itself stands.
+    """
+    if stop == SHUT_DOWN and not isinstance(exc, (Cancel, Snooze, Reject, HandOver)):
+        return HandedBack()
+    if stop in (CANCELLED, LOST) and isinstance(exc, asyncio.CancelledError):
+        return Stopped() if stop == CANCELLED else HandedBack()
+    return None
 
 
 def trips(run: Run, exc: BaseException) -> bool:

@@ -23,6 +23,7 @@ from windlass.portal import new_event_loop
 from windlass.store.base import BeatReply, Presence
 from windlass.worker.charts import Charts
 from windlass.worker.children import Children
+from windlass.worker.ending import Ending, end_process
 from windlass.worker.executor import Executor
 from windlass.worker.gather import Companion
 from windlass.worker.graphs import Graphs
@@ -85,6 +86,8 @@ class Worker:
         self.pump = Pump(
             self._store, shares, self.executor, self._notes, self._on_gone, lanes_ahead=not has_limits(self.app)
         )
+        if self.plan.max_jobs:
+            self.pump.limit_claims(self.plan.max_jobs, self._check_limits)
         self._scheduler = Scheduler(self.app, self._store)
         self.pump.heed_schedules = self._scheduler.heed
         await self._run_hooks(self.app.start_hooks)
@@ -117,7 +120,8 @@ class Worker:
     async def stop(self, grace: float | None = None) -> None:
         """Finish what runs within the grace, hand the rest back at once, and sign off."""
         log.info("worker %s is stopping, %d jobs running", self.id, self.executor.active)
-        self.pump.stopping = True
+        self.pump.stopping = self._notes.stopping = True
+        self._children.tell_of_stop()
         self._mode = Order.STOP
         if self.executor.held:
             self.pump.stop_asking()
@@ -213,7 +217,7 @@ class Worker:
     # -- what the store says
 
     def _on_mail(self, items: list[Finished]) -> None:
-        self.pump.poke()
+        self.pump.answer()
 
     def _obey(self, given: Given) -> None:
         """What an operator orders. Going quiet, what was taken ahead goes to others; what runs goes on."""
@@ -262,9 +266,22 @@ class Worker:
             return
         self._given_up = self.id
         self.pump.retire()
-        log.error("the store gave worker %s up; dropping its jobs and returning under a new id", self.id)
+        log.error(
+            "the store gave worker %s up%s; dropping its jobs and returning under a new id", self.id, self._why_gone()
+        )
         self.executor.forget()
         self._tasks.append(asyncio.get_running_loop().create_task(self._return_from(self.id)))
+
+    def _why_gone(self) -> str:
+        """What can be said of a silence that cost this worker its lease though it did not die."""
+        lease, silent = self.app.settings.lease / 1000, max(self._heartbeat.gap, self._heartbeat.silence)
+        if silent < lease:
+            return ""
+        ran = ", ".join(f"{run.claim.task} {id}" for id, run in list(self.executor.held.items())[:5]) or "nothing"
+        return (
+            f" after {silent:.1f} s without a beat, longer than its lease of {lease:g} s: the store was out of reach, "
+            f"this process stood still, or code of a job held the interpreter (it ran {ran})"
+        )
 
     async def _return_from(self, old: str) -> None:
         # After a refused exchange the store still counts the old id as alive: its jobs go back at no cost.
@@ -304,15 +321,18 @@ class Worker:
             busy = executor.active >= executor.concurrency
             load = {"running": executor.active, "slots": executor.concurrency, "waiting": busy and self.pump.hungry}
             self._tell({"load": load})
-            why = self._why_replace()
-            if why and not self.stop_requested.is_set():
-                log.warning("worker %s is to be replaced: %s", self.id, why)
-                self.exit_code = EXIT_REPLACE
-                self.stop_requested.set()
+            self._check_limits()
+
+    def _check_limits(self) -> None:
+        why = self._why_replace()
+        if why and not self.stop_requested.is_set():
+            log.warning("worker %s is to be replaced: %s", self.id, why)
+            self.exit_code = EXIT_REPLACE
+            self.stop_requested.set()
 
     def _why_replace(self) -> str:
         executor, plan = self.executor, self.plan
-        if plan.max_jobs and executor.completed >= plan.max_jobs:
+        if self.pump.spent:
             return f"it has run {executor.completed} jobs"
         used = resident_bytes() // 1_048_576 if plan.max_memory else 0
         if used > plan.max_memory:
@@ -346,16 +366,22 @@ async def _stop_when_asked(worker: Worker) -> None:
 
 
 def run_worker(
-    app: Windlass, options: Mapping[str, Any], *, report: Report | None = None, companion: Companion | None = None
-) -> int:
-    """A worker as this process: blocks until it is told to stop, and answers the exit code."""
+    app: Windlass, options: Mapping[str, Any], *, report: Report | None = None, companion: Companion | None = None,
+    last: Callable[[int], object] = end_process,
+) -> int:  # fmt: skip
+    """A worker as this process: blocks until it is told to stop, and answers the exit code.
+
+    The process is to end then: ``last`` is called with the code if a task has left a thread that keeps it.
+    """
     sys.setswitchinterval(0.001)  # the database thread must not wait long for the interpreter behind busy user code
     # What was imported stays, and a batch of jobs is no garbage: looking through both for each batch cost a seventh.
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        return runner.run(_run_until_stopped(app, options, report, companion))
+        code = runner.run(_run_until_stopped(app, options, report, companion))
+        Ending(last, runner.get_loop()).begin(code)
+    return code
 
 
 async def _run_until_stopped(

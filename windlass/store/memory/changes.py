@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+import msgspec
+
 from windlass.core.event import Group
 from windlass.core.job import State
 from windlass.store.base import MAX_BATCH, Action, Change, ChangeReply, Page, Query
@@ -13,7 +15,7 @@ from windlass.store.memory.hub import Hub
 from windlass.store.memory.records import Row, event_row
 from windlass.store.memory.spreading import graph_of, refuses
 from windlass.store.memory.todos import open_early, restart, work_off
-from windlass.store.shared import ALLOWED
+from windlass.store.shared import allowed
 
 
 def change(hub: Hub, change: Change, ids: Sequence[str], query: Query | None, limit: int, now: int) -> ChangeReply:
@@ -21,6 +23,8 @@ def change(hub: Hub, change: Change, ids: Sequence[str], query: Query | None, li
     if query is not None:
         page = find(hub, query, limit)
         ids, reply.cursor = [job.id for job in page.jobs], page.cursor
+    if change.action is Action.RETRY:
+        ids = sorted(ids, key=lambda id: row.n if (row := hub.known(id)) else 0)
     events: list[list[object]] = []
     groups: list[Group] = []
     for id in ids:
@@ -44,7 +48,7 @@ def act(hub: Hub, id: str, change: Change, now: int, events: list[list[object]],
         row = node
     if row is None:
         return "no such job"
-    if row.state not in ALLOWED[change.action]:
+    if row.state not in allowed(change):
         return str(row.state)
     if row.links is not None and (why_not := change_member(hub, row, change.action)) is not None:
         return why_not
@@ -103,6 +107,8 @@ def reschedule(hub: Hub, row: Row, change: Change, now: int) -> None:
 
 def edit(hub: Hub, row: Row, change: Change, now: int) -> None:
     row.payload = change.payload
+    if change.terms is not msgspec.UNSET:
+        row.terms = change.terms
 
 
 def delete(hub: Hub, row: Row, change: Change, now: int) -> None:

@@ -316,8 +316,10 @@ class Hub(Telling):
         row.max_crashes = worker.max_crashes(row)
         state = lifecycle.after_crash(row.crashes, row.max_crashes, row.cancel)
         if state is State.FAILED:
-            row.error, row.fingerprint = lifecycle.crash_error(row.crashes, worker.presence.id), "worker-crashed"
-            self.finish(row, state, now, lifecycle.CRASHED)
+            silent = now - worker.beat_at if worker.lease_until <= now else 0
+            row.error = lifecycle.crash_error(row.crashes, worker.presence.id, silent)
+            row.fingerprint = lifecycle.crash_mark(silent)
+            self.finish(row, state, now, lifecycle.crash_reason(silent))
         elif state is State.CANCELLED:
             self.finish(row, state, now, row.reason)
         elif row.crash_delay:

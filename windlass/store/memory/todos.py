@@ -138,7 +138,7 @@ def decide_one(step: Step, graph: GraphRow, row: Row) -> None:
 
 
 def restart(hub: Hub, row: Row) -> None:
-    """A new run of a job, wherever it goes now: nothing of the old one is left."""
+    """A new run of a job, wherever it goes now: of the old one its error is left, to be told with those to come."""
     retention.unfile(hub, row)
     place = row.links
     if place is not None:
@@ -153,7 +153,9 @@ def restart(hub: Hub, row: Row) -> None:
                 hub.todo("reopen", graph, row)
     row.run += 1
     row.attempt = row.crashes = row.snoozes = row.finished_at = row.expires = row.rank = 0
-    row.result = row.error = row.progress = None
+    row.result = row.progress = None
+    if not row.task:  # a join has its error from others, who start again
+        row.error = None
     row.reason = row.fingerprint = ""
 
 

@@ -52,11 +52,15 @@ def errors() -> str:
     """The errors that the store itself gives are worded in ``core`` alone: here they are made with marks in the places
     which a function fills in."""
     many = lifecycle.crash_error(99_999, "@worker@").replace(b"99999", b"@times@")
+    silent = [lifecycle.crash_error(crashes, "@worker@", 88_888_000) for crashes in (1, 99_999)]
+    silent = [error.replace(b"88888", b"@seconds@").replace(b"99999", b"@times@") for error in silent]
     unknown = lifecycle.unknown_error("@task@", 99_999, 88_888_000)
     made = {
         "expired": lifecycle.expired_error(),
         "crashed_once": lifecycle.crash_error(1, "@worker@"),
         "crashed": many,
+        "silent_once": silent[0],
+        "silent": silent[1],
         "unknown": unknown.replace(b"99999", b"@version@").replace(b"88888", b"@seconds@"),
         "corrupt": lifecycle.corrupt_error(),
         "dropped": lifecycle.dropped_error("@queue@", 99_999).replace(b"99999", b"@most@"),

@@ -58,7 +58,7 @@ from windlass.store.redis.gather import Gathering
 from windlass.store.redis.link import Link
 from windlass.store.redis.place import parse_url
 from windlass.store.redis.promise import describe
-from windlass.store.shared import ALLOWED, STATES, check_batch
+from windlass.store.shared import STATES, allowed, check_batch
 
 log = logging.getLogger("windlass.redis")
 
@@ -163,8 +163,9 @@ class RedisStore:
             page = await self._find(query, min(query.limit, limit, MAX_BATCH))
             ids, reply.cursor, asked = [job.id for job in page.jobs], page.cursor, wire.query(query)
         if ids:
-            allowed = "".join("1" if state in ALLOWED[change.action] else "0" for state in STATES)
-            args = (change.action, allowed, argument(change), change.reason, asked, *ids)
+            states = allowed(change)
+            marks = "".join("1" if state in states else "0" for state in STATES)
+            args = (change.action, marks, argument(change), change.reason, asked, *ids)
             changed, skipped, why = wire.change_reply(await self._call("change", *args, durable=True))
             reply.changed, reply.skipped = changed, dict(zip(skipped, why, strict=True))
         return reply
@@ -415,7 +416,7 @@ class RedisStore:
 def argument(change: Change) -> Word:
     """The one value an action needs."""
     if change.action is Action.EDIT:
-        return change.payload
+        return wire.edit(change)
     if change.action is Action.RESCHEDULE:
         return f"{change.at} {change.delay}"
     return change.priority if change.action is Action.REPRIORITISE else change.queue

@@ -25,6 +25,7 @@ from windlass.store.base import (
     Answer,
     BeatReply,
     Cell,
+    Change,
     Declared,
     ExchangeReply,
     Fault,
@@ -115,13 +116,23 @@ def as_text(data: bytes) -> msgspec.Raw:
 
 def terms(given: Terms | None) -> msgspec.Raw | bool:
     """Terms as they are kept, without what is as usual at their end; the functions read them too. False for none."""
-    if given is None:
-        return False
+    return as_text(packed_terms(given)) if given is not None else False
+
+
+def packed_terms(given: Terms) -> bytes:
     values = msgspec.structs.astuple(given)
     size = len(values)
     while size > 1 and values[size - 1] == _USUAL_TERMS[size - 1]:
         size -= 1
-    return as_text(encode(values[:size]))
+    return encode(values[:size])
+
+
+def edit(change: Change) -> bytes:
+    """A payload behind its job's new terms and their size: -1 where they stay, 0 where there are to be none."""
+    if isinstance(change.terms, msgspec.UnsetType):
+        return (-1).to_bytes(4, "big", signed=True) + change.payload
+    packed = b"" if change.terms is None else packed_terms(change.terms)
+    return len(packed).to_bytes(4, "big", signed=True) + packed + change.payload
 
 
 _ANSWERS = {

@@ -6,10 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from windlass.core.job import Finished
-from windlass.core.terms import is_strict
+from windlass.core.terms import is_strict, lane_of
 from windlass.store.base import Action, Change, ChangeReply, Query
-from windlass.store.shared import ALLOWED, STATES
+from windlass.store.shared import STATES, allowed
 from windlass.store.sqlite import membership
 from windlass.store.sqlite.codes import CANCELLED, FIRST_TERMINAL, READY, RUNNING, SCHEDULED, to_text
 from windlass.store.sqlite.expiry import SHIFT_READY
@@ -18,7 +20,7 @@ from windlass.store.sqlite.lanes import leave
 from windlass.store.sqlite.moves import shift
 from windlass.store.sqlite.nodes import AGAIN
 from windlass.store.sqlite.todos import work_off
-from windlass.store.sqlite.tx import Tx, ids_json
+from windlass.store.sqlite.tx import Tx, encode, ids_json
 from windlass.store.sqlite.uniques import take_again, wake_for_due
 
 IN = "(SELECT value FROM json_each(?))"
@@ -48,6 +50,8 @@ def change(tx: Tx, change: Change, ids: Sequence[str], query: Query | None, limi
     graphs = membership.on_graphs(tx, change, ids) if tx.graphs else {}
     sql = f"SELECT {', '.join(Target._fields)} FROM jobs WHERE id IN {IN}"
     found = {row[1]: Target(*row) for row in tx.all(sql, (ids_json(ids),))}
+    if change.action is Action.RETRY:
+        ids = sorted(ids, key=lambda id: found[id].n if id in found else 0)
     members = [target.node for target in found.values() if target.node]
     refused = membership.why_not(tx, change.action, members) if members else {}
     targets: dict[str, Target] = {}
@@ -72,7 +76,7 @@ def change(tx: Tx, change: Change, ids: Sequence[str], query: Query | None, limi
 def _why_not(change: Change, target: Target | None, refused: Mapping[int, str]) -> str:
     if target is None:
         return "no such job"
-    if STATES[target.state] not in ALLOWED[change.action]:
+    if STATES[target.state] not in allowed(change):
         return str(STATES[target.state])
     return refused.get(target.node, "")
 
@@ -151,6 +155,12 @@ def reschedule(tx: Tx, change: Change, targets: list[Target]) -> None:
 
 def edit(tx: Tx, change: Change, targets: list[Target]) -> None:
     tx.run("UPDATE jobs SET payload = ? WHERE n IN " + IN, (to_text(change.payload), numbers(targets)))
+    for target in targets if change.terms is not msgspec.UNSET else ():
+        terms, lane = change.terms or None, lane_of(change.terms or None, target.task, False) or None
+        tx.run(
+            "UPDATE jobs SET terms = ?, lane = ?, number = ? WHERE n = ?",
+            (None if terms is None else encode(terms).decode(), lane, 0 if terms is None else terms.seq, target.n),
+        )
 
 
 def delete(tx: Tx, change: Change, targets: list[Target]) -> None:

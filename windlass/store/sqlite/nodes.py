@@ -174,7 +174,7 @@ ERROR = (
 )
 AGAIN = (
     "UPDATE jobs SET run = run + 1, attempt = 0, crashes = 0, snoozes = 0, finished_at = 0, expires_at = 0, place = 0, "
-    "bucket = 0, result = NULL, error = NULL, progress = NULL, reason = '', fingerprint = '' "
+    "bucket = 0, result = NULL, progress = NULL, reason = '', fingerprint = '' "
     "WHERE n IN (SELECT value FROM json_each(?))"
 )
 

@@ -58,8 +58,15 @@ def _after_crash(tx: Tx, skills: Skills, worker: str, row: Sequence[Any]) -> lis
     crashes, most = crashes + 1, skills.max_crashes(queue, task, most)
     state = lifecycle.after_crash(crashes, most, bool(cancel))
     if state is State.FAILED:
-        error = lifecycle.crash_error(crashes, worker).decode()
-        return [n, FAILED, 0, 0, lifecycle.CRASHED, error, "worker-crashed", crashes, most]
+        silent = _silence(tx, worker)
+        error, mark = lifecycle.crash_error(crashes, worker, silent).decode(), lifecycle.crash_mark(silent)
+        return [n, FAILED, 0, 0, lifecycle.crash_reason(silent), error, mark, crashes, most]
     if state is State.READY and delay:
         return [n, SCHEDULED, tx.now + delay, 1, reason, None, None, crashes, most]
     return [n, CODE[state], 0, 1, reason, None, None, crashes, most]
+
+
+def _silence(tx: Tx, worker: str) -> int:
+    """How long a worker has not beaten, in ms, if its lease is over; else 0: somebody knows that it died."""
+    since: int = tx.value("SELECT iif(lease_until <= ?1, ?1 - beat_at, 0) FROM workers WHERE id = ?2", (tx.now, worker))
+    return since

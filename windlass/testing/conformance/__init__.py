@@ -39,6 +39,7 @@ from windlass.testing.conformance.change import (
     ChangeRules,
     EditRules,
     LaneChangeRules,
+    NewTermRules,
     RescheduleRules,
     RetryRules,
 )
@@ -145,6 +146,7 @@ class Conformance(
     ChangeRules,
     RetryRules,
     EditRules,
+    NewTermRules,
     ClockRules,
     JumpRules,
     IdleRules,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from windlass.core.job import State
-from windlass.core.lifecycle import Outcome
+from windlass.core.lifecycle import Outcome, Stopped
+from windlass.errors import UNSAID
 from windlass.store.base import Action
 from windlass.testing.conformance.bench import HOUR, START, Bench
 from windlass.testing.conformance.outcomes import BACK, DEAD, DONE, LOSE_TO_CANCEL, RETRY_LATER, STOPPED
@@ -70,6 +71,26 @@ class CancelRules:
         await second.take("b")
         await bench.change(Action.CANCEL, "a")
         assert ((await first.exchange()).cancels, (await second.exchange()).cancels) == (["a"], [])
+
+    @pytest.mark.parametrize("outcome", [Stopped(), Stopped(UNSAID)], ids=["stopped", "raised Cancel"])
+    async def test_a_job_that_stops_as_asked_has_the_reason_it_was_asked_for(
+        self, bench: Bench, outcome: Outcome
+    ) -> None:
+        await bench.add("a")
+        worker = await bench.worker()
+        claim = await worker.take("a")
+        await bench.change(Action.CANCEL, "a", reason="wrong \u2026 customer")
+        await worker.settle(claim, outcome)
+        job = await bench.job("a")
+        assert (job.state, job.reason) == (State.CANCELLED, "wrong \u2026 customer")
+        assert (await bench.events())[-1].data == {"reason": "wrong \u2026 customer"}
+
+    @pytest.mark.parametrize("outcome", [Stopped(), Stopped(UNSAID)], ids=["stopped", "raised Cancel"])
+    async def test_a_job_that_stops_by_itself_says_so(self, bench: Bench, outcome: Stopped) -> None:
+        await bench.ended("a", outcome)
+        reason = outcome.reason or "cancelled"
+        assert (await bench.job("a")).reason == reason
+        assert [event.data for event in await bench.events() if event.kind == "cancelled"] == [{"reason": reason}]
 
     @pytest.mark.parametrize("outcome", [DONE, DEAD], ids=["success", "failure"])
     async def test_success_and_failure_win_over_a_cancel(self, bench: Bench, outcome: Outcome) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from windlass.core.job import State
+from windlass.core.job import ErrorInfo, State
 from windlass.core.limits import Limits
 from windlass.core.terms import Terms, task_gate
 from windlass.errors import StoreError
 from windlass.store.base import MAX_BATCH, Accept, Action, Change, Declared, Query, Tuning
 from windlass.testing.conformance.bench import HOUR, START, Bench
-from windlass.testing.conformance.outcomes import DEAD, DONE, RETRY_LATER, SNOOZE, STOPPED
+from windlass.testing.conformance.outcomes import DEAD, DONE, RETRY_LATER, RETRY_NOW, SNOOZE, STOPPED
 
 STATES = ["scheduled", "ready", "running", "succeeded", "failed", "cancelled"]
 ACTS_ON = {
@@ -100,6 +101,59 @@ class ChangeRules:
         assert await bench.counts() == {"ready": 1}
 
 
+class NewTermRules:
+    """Other arguments, and the terms that follow from them."""
+
+    @pytest.mark.parametrize(
+        ("before", "after"),
+        [
+            (Terms(key="old", ordered=True, unique="t:old"), Terms(key="new", ordered=True, unique="t:new")),
+            (Terms(key="old", units=2), Terms(key="new", units=3)),
+            (Terms(units=2), None),
+            (None, Terms(key="new", ordered=True, units=3)),
+        ],
+        ids=["ordered and unique", "key and units", "to none", "from none"],
+    )
+    async def test_an_ended_job_has_its_new_terms_when_it_runs_again(
+        self, bench: Bench, before: Terms | None, after: Terms | None
+    ) -> None:
+        await bench.add("a", terms=before)
+        worker = await bench.worker()
+        await worker.settle(await worker.take("a"), DEAD)
+        reply = await bench.store.change(Change(action=Action.EDIT, payload=b'{"x":2}', terms=after), ["a"])
+        assert reply.changed == ["a"]
+        job = await bench.job("a")
+        assert (job.terms, job.payload) == (after, b'{"x":2}')
+        if after is not None and after.ordered:
+            await bench.add("first", terms=msgspec.structs.replace(after, unique=""))
+            held = await worker.take("first")
+            await bench.change(Action.RETRY, "a")
+            assert await worker.claim() == [], "it waits in its new lane"
+            await worker.settle(held, DONE)
+        else:
+            await bench.change(Action.RETRY, "a")
+        if after is not None and after.unique:
+            assert [info and info.holder for info in await bench.store.uniques(["t:old", "t:new"])] == [None, "a"]
+        claim = await worker.take("a")
+        assert claim.payload == b'{"x":2}'
+        await worker.settle(claim, DONE)
+        assert (await bench.job("a")).terms == after
+
+    async def test_a_replay_finds_its_new_unique_key_taken(self, bench: Bench) -> None:
+        await bench.add("a", terms=Terms(unique="t:old"))
+        worker = await bench.worker()
+        await worker.settle(await worker.take("a"), DEAD)
+        await bench.add("b", terms=Terms(unique="t:new"))
+        await bench.store.change(Change(action=Action.EDIT, payload=b"{}", terms=Terms(unique="t:new")), ["a"])
+        assert (await bench.change(Action.RETRY, "a")).skipped == {"a": "unique key held by b"}
+
+    async def test_new_terms_are_for_jobs_that_have_ended(self, bench: Bench) -> None:
+        await bench.add("a", terms=Terms(key="old"))
+        reply = await bench.store.change(Change(action=Action.EDIT, payload=b"{}", terms=Terms(key="new")), ["a"])
+        assert reply.skipped == {"a": "ready"}
+        assert (await bench.job("a")).terms == Terms(key="old")
+
+
 class RetryRules:
     """Replay: a new run."""
 
@@ -110,7 +164,38 @@ class RetryRules:
         await bench.change(Action.RETRY, id)
         job = await bench.job(id)
         assert (job.state, job.run, job.attempt, job.crashes, job.snoozes) == (State.READY, 2, 0, 0, 0)
-        assert (job.result, job.error, job.reason, job.fingerprint, job.finished_at) == (None, None, "", "", 0)
+        assert (job.result, job.reason, job.fingerprint, job.finished_at) == (None, "", "", 0)
+
+    async def test_a_replay_keeps_the_errors_of_the_runs_before_it(self, bench: Bench) -> None:
+        await bench.add("a")
+        worker = await bench.worker()
+        for outcome in (RETRY_NOW, DEAD):
+            await worker.settle(await worker.take("a"), outcome)
+        for _ in range(2):
+            before = await bench.job("a")
+            await bench.change(Action.RETRY, "a")
+            assert (await bench.job("a")).error == before.error, "it is what is known of it until there is more to say"
+            await worker.settle(await worker.take("a"), DEAD)
+        error = msgspec.json.decode((await bench.job("a")).error or b"", type=ErrorInfo)
+        assert [(one.run, one.attempt, one.message) for one in error.attempts] == [
+            (1, 1, "oops"),
+            (1, 2, "oops"),
+            (2, 1, "oops"),
+        ]
+        assert (error.run, error.attempt) == (3, 1)
+
+    @pytest.mark.parametrize("terms", [None, Terms(key="k", ordered=True)], ids=["plain", "of an ordered key"])
+    async def test_jobs_replayed_together_run_in_the_order_they_came(self, bench: Bench, terms: Terms | None) -> None:
+        worker = await bench.worker()
+        for id in "cab":
+            await bench.add(id, terms=terms)
+            await worker.settle(await worker.take(id), DEAD)
+        assert (await bench.change(Action.RETRY, "a", "b", "c")).changed == ["c", "a", "b"]
+        for id in "cab":
+            await worker.settle(await worker.take(id), DEAD)
+        await bench.store.change(Change(action=Action.RETRY), query=Query(states=(State.FAILED,)))
+        for id in "cab":
+            await worker.settle(await worker.take(id), DONE)
 
     async def test_a_replay_forgets_snoozes_and_attempts(self, bench: Bench) -> None:
         await bench.add("a")
@@ -122,7 +207,7 @@ class RetryRules:
         assert (job.attempt, job.snoozes) == (2, 1)
         await bench.change(Action.RETRY, "a")
         claim = await worker.take("a")
-        assert (claim.run, claim.attempt, claim.snoozes, claim.error) == (2, 0, 0, None)
+        assert (claim.run, claim.attempt, claim.snoozes) == (2, 0, 0)
 
     async def test_a_replayed_job_goes_behind_what_is_ready(self, bench: Bench) -> None:
         await bench.ended("a", DEAD)

@@ -275,6 +275,11 @@ class CrashRules:
         assert sum(reply.quarantined for reply in replies) == 1
         assert sum(reply.recovered for reply in replies) == 1
         assert await bench.states("a", "b") == ["failed", "ready"]
+        job = await bench.job("a")
+        silent = job.finished_at - START
+        assert (job.reason, job.fingerprint) == ("lease lost", "lease-lost"), "nobody knows that the worker died"
+        assert silent >= LEASE
+        assert job.error == crash_error(1, "w1", silent)
 
     async def test_a_quarantine_is_an_event_with_its_reason(self, bench: Bench) -> None:
         await bench.add("a", max_crashes=1)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from windlass.core.event import KINDS, expand
-from windlass.core.lifecycle import Outcome
+from windlass.core.job import State
+from windlass.core.lifecycle import Crashed, Failed, Outcome
 from windlass.store.base import Action
 from windlass.testing.conformance.bench import HOUR, START, Bench, MakeBench, move, new_job
-from windlass.testing.conformance.outcomes import BACK, DEAD, DONE, RETRY_LATER, SNOOZE, STOPPED
+from windlass.testing.conformance.outcomes import BACK, DEAD, DONE, OOPS, RETRY_LATER, SNOOZE, STOPPED
 from windlass.testing.conformance.plans import chain
 
 
@@ -60,6 +61,21 @@ class EventRules:
         assert data["retried"] == {"delay": 2_000}
         assert data["snoozed"] == {"delay": 3_000}
         assert data["failed"] == {"reason": "no retries left"}
+
+    async def test_every_failure_says_why(self, bench: Bench) -> None:
+        await bench.ended("a", Failed(OOPS))
+        await bench.add("b", max_crashes=1)
+        await bench.crash("b")
+        await bench.add("late", expires_in=5, expire_to=State.FAILED)
+        bench.clock.advance(5)
+        await bench.store.sweep()
+        await bench.add("once")
+        worker = await bench.worker()
+        await worker.settle(await worker.take("once"), Crashed(OOPS, 1))
+        failed = {event.job: event.data for event in await bench.events() if event.kind == "failed"}
+        assert failed.keys() == {"a", "b", "late", "once"}
+        assert all(data and data["reason"] for data in failed.values()), failed
+        assert failed["a"] == {"reason": OOPS.type}
 
     async def test_replay_and_delete_are_events(self, bench: Bench) -> None:
         await bench.ended("a", DEAD)

@@ -264,7 +264,7 @@ class SettleRules:
         assert (job.state, job.reason, job.fingerprint) == (State.FAILED, "no retries left", "value-error")
         assert (job.attempt, job.finished_at, job.worker) == (1, START, "")
         assert job.error is not None
-        assert msgspec.json.decode(job.error, type=ErrorInfo) == OOPS
+        assert msgspec.json.decode(job.error, type=ErrorInfo) == msgspec.structs.replace(OOPS, run=1, attempt=1)
 
     async def test_a_retry_is_scheduled_and_costs_an_attempt(self, bench: Bench) -> None:
         job = await bench.ended("a", RETRY_LATER)

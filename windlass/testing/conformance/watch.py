@@ -109,7 +109,7 @@ class WatchRules:
         await worker.take("a")
         await bench.passes(LEASE + 1)
         [news] = await client.told("a")
-        assert (news.state, news.reason) == (State.FAILED, "worker crashed")
+        assert (news.state, news.reason) == (State.FAILED, "lease lost")
 
     async def test_everyone_who_watches_is_told(self, bench: Bench) -> None:
         await bench.add("a")

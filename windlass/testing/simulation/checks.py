@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from windlass.core.event import Event, expand
 from windlass.core.job import State
-from windlass.core.lifecycle import CRASHED
+from windlass.core.lifecycle import CRASHED, LEASE_LOST
 from windlass.testing.simulation.process import BEAT
 from windlass.testing.simulation.workflows import workflows_end_well
 
@@ -136,7 +136,7 @@ def settles_are_final(world: World) -> Iterator[str]:
 def poison_is_alone(world: World) -> Iterator[str]:
     for id, job in world.hub.jobs.items():
         spec = world.specs[id]
-        quarantined = job.state is State.FAILED and job.reason == CRASHED
+        quarantined = job.state is State.FAILED and job.reason in (CRASHED, LEASE_LOST)
         if spec.poison and job.state is State.SUCCEEDED:
             yield f"{id} is poison and has succeeded"
         if quarantined != (job.crashes >= job.max_crashes):

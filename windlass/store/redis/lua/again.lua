@@ -20,7 +20,8 @@ do
             graphs.touch(t, place[L.GRAPH])
         end
         h[RUN], h[FINISHED] = h[RUN] + 1, 0
-        h[RESULT], h[ERROR], h[REASON], h[FINGERPRINT] = false, false, '', ''
+        h[RESULT], h[REASON], h[FINGERPRINT] = false, '', ''
+        if is_join(h) then h[ERROR] = false end  -- that of others, who start again; a job's own is told with those to come
         touch(t, id)
         if place[L.EDGES] ~= '' then graphs.todo(t, 'reopen', place[L.GRAPH], id) end
     end
@@ -95,7 +96,7 @@ do
         if awaited ~= '' then graphs.file(t, awaited) end
     end
 
-    -- A new run of a job, wherever it goes now: nothing of the old one is left.
+    -- A new run of a job, wherever it goes now: of the old one its error is left, to be told with those to come.
     local function restart(t, id, h)
         local place = h[LINKS]
         if place then graphs.let_go(t, h) end
@@ -104,7 +105,7 @@ do
         else
             unfile(t, id, h)
             h[RUN], h[FINISHED], h[LINKS] = h[RUN] + 1, 0, false
-            h[RESULT], h[ERROR], h[REASON], h[FINGERPRINT] = false, false, '', ''
+            h[RESULT], h[REASON], h[FINGERPRINT] = false, '', ''
         end
         call('HDEL', t.k.progress, id)
         h[ATTEMPT], h[CRASHES], h[SNOOZES], h[EXPIRES], h[RANK] = 0, 0, 0, 0, 0

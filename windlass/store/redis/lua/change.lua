@@ -1,6 +1,6 @@
 -- change(settings, now, action, allowed, argument, reason, filter, id, id, …)
 --   allowed    for each state '1' or '0': whether the action applies to it; others are skipped with its name as the reason
---   argument   queue for move, priority for reprioritise, payload for edit, 'at delay' for reschedule
+--   argument   queue for move, priority for reprioritise, for edit see wire.py: terms and payload, 'at delay' for reschedule
 --   filter     '' or the query that found these jobs, see read.lua: one that no longer fits is passed over
 -- Answers MessagePack: [changed ids, skipped ids, why each was skipped].
 
@@ -57,11 +57,18 @@ function ACTIONS.reprioritise(t, id, h, priority)
     touch(t, id)
 end
 
-function ACTIONS.edit(t, id, _, payload)
-    local raw = call('HGET', t.k.jobs, id)
-    local from = read_body(raw)
+-- New terms stand in the head: those a body came with go.
+function ACTIONS.edit(t, id, h, said)
+    local size = struct.unpack('>i4', said)
+    local raw, start = call('HGET', t.k.jobs, id), 5 + max(size, 0)
+    local from, _, _, _, _, _, ends = read_body(raw)
+    if size >= 0 then
+        h[TERMS] = size > 0 and sub(said, 5, 4 + size)
+        if ends then raw = sub(raw, 1, ends) end
+        touch(t, id)
+    end
     local _, meta = payload_of(raw, from)
-    call('HSET', t.k.jobs, id, sub(raw, 1, from) .. binary(payload) .. meta)
+    call('HSET', t.k.jobs, id, sub(raw, 1, from) .. binary(sub(said, start)) .. meta)
 end
 
 function ACTIONS.delete(t, id) graphs.delete_jobs(t, { id }) end
@@ -135,6 +142,14 @@ local function change(keys, args)
     local changed, skipped, why, ids = {}, {}, {}, {}
     for i = 8, #args do ids[#ids + 1] = args[i] end
     load_all(t, ids)
+    if action == 'retry' then  -- in the order they were accepted
+        local places = {}
+        for i, id in ipairs(ids) do places[id] = { (row(t, id) or {})[N] or 0, places[id] and places[id][2] or i } end
+        table.sort(ids, function(a, b)
+            local x, y = places[a], places[b]
+            return x[1] < y[1] or (x[1] == y[1] and x[2] < y[2])
+        end)
+    end
     if action == 'edit' then put_aside_damaged(t, ids) end
     for _, id in ipairs(ids) do
         local h = row(t, id)

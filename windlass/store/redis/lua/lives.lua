@@ -1,5 +1,16 @@
 -- Lives: how a worker ends, and what becomes of what it held and declared.
 
+-- The last crash a job may have. Of a worker whose lease is over nobody knows more than that it did not beat.
+function faults.crashed(t, id, h, worker)
+    local beat = call('HMGET', t.p .. 'worker:' .. worker, 'until', 'beat')
+    local silent = tonumber(beat[1] or 0) <= t.now and t.now - tonumber(beat[2] or t.now) or 0
+    local errors, name = LIBRARY.errors, silent > 0 and 'silent' or 'crashed'
+    local template = h[CRASHES] == 1 and errors[name .. '_once'] or errors[name]
+    h[ERROR] = fill(template, { times = h[CRASHES], worker = worker, seconds = floor(silent / 1000) })
+    h[FINGERPRINT] = silent > 0 and 'lease-lost' or 'worker-crashed'
+    finish(t, id, h, FAILED, silent > 0 and 'lease lost' or 'worker crashed', '')
+end
+
 -- Claims that leave their worker without being settled. Answers how many of them ended as dead letters.
 local function give_back(t, worker, skills, ids, crashed)
     local ended, failed, ready = {}, 0, {}
@@ -21,9 +32,7 @@ local function give_back(t, worker, skills, ids, crashed)
             end
             if state == READY and h[CANCEL] == 1 then state = CANCELLED end
             if state == FAILED then
-                local template = h[CRASHES] == 1 and LIBRARY.errors.crashed_once or LIBRARY.errors.crashed
-                h[ERROR], h[FINGERPRINT] = fill(template, { times = h[CRASHES], worker = worker }), 'worker-crashed'
-                finish(t, id, h, FAILED, 'worker crashed', '')
+                faults.crashed(t, id, h, worker)
                 failed = failed + 1
             elseif state == CANCELLED then
                 finish(t, id, h, CANCELLED, h[REASON], '')

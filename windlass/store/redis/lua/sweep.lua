@@ -1,6 +1,66 @@
 -- sweep(settings, now, limit): what time does to jobs: due, expired, orphaned, undeclared, past retention.
 -- Answers MessagePack: [promoted, recovered, quarantined, expired, parked, pruned, dead_workers, more, next_check, repaired].
 
+-- ---- what lost its index: a key may be evicted, or deleted by hand, and with it goes who would look after its jobs
+
+-- A worker is in both lists, or nobody buries it, or nobody counts on it.
+local function restore_workers(t)
+    local function lacking(from, to, field)
+        for _, worker in ipairs(call('ZRANGE', from, 0, -1)) do
+            if not call('ZSCORE', to, worker) then call('ZADD', to, tonumber(call('HGET', t.p .. 'worker:' .. worker, field) or 0), worker) end
+        end
+    end
+    if call('ZCARD', t.k.leases) == call('ZCARD', t.k.workers) then return end
+    lacking(t.k.workers, t.k.leases, 'until')
+    lacking(t.k.leases, t.k.workers, 'n')
+end
+
+-- Whether fewer jobs are held by workers than run.
+local function some_strayed(t)
+    local missing, counts = 0, call('HGETALL', t.k.counts)
+    for i = 1, #counts, 2 do
+        if byte(counts[i]) == 48 + RUNNING then missing = missing + tonumber(counts[i + 1]) end
+    end
+    for _, worker in ipairs(call('ZRANGE', t.k.workers, 0, -1)) do missing = missing - call('HLEN', t.p .. 'held:' .. worker) end
+    return missing > 0
+end
+
+-- A job that runs and that no worker holds, as a running one; nil for any other.
+local function strayed(t, id)
+    local h = row(t, id)
+    if not h then return nil end
+    if h[STATE] == RUNNING then return not t.stamped[id] and call('HEXISTS', t.p .. 'held:' .. h[WORKER], id) == 0 and h or nil end
+    -- Without a head it reads as ready; were it so, it would have a place. It has run once, and no fence may come twice.
+    if h[STATE] ~= READY or h[RANK] > 0 or call('HEXISTS', t.k.heads, id) == 1 then return nil end
+    h[STATE], h[EPOCH] = RUNNING, h[EPOCH] + 1
+    return h
+end
+
+-- Looks now and then whether all that runs is held by somebody; if not, goes over all jobs, a list of them in each sweep, and gives
+-- back what nobody holds.
+local function recover_strays(t)
+    local place = call('HMGET', t.meta, 'strays_at', 'strays_list')
+    if not place[2] then
+        if t.now < tonumber(place[1] or 0) then return end
+        call('HSET', t.meta, 'strays_at', t.now + t.settings.audit_every)
+        if not some_strayed(t) then return end
+    end
+    local k = call('ZRANGEBYSCORE', t.k.chunks, place[2] or '-inf', '+inf', 'LIMIT', 0, 1)[1]
+    if not k then return call('HDEL', t.meta, 'strays_list') end
+    call('HSET', t.meta, 'strays_list', k + 1)
+    local ids, found = call('LRANGE', t.p .. 'log:' .. k, 0, -1), {}
+    load_all(t, ids)
+    for _, id in ipairs(ids) do
+        local h = strayed(t, id)
+        if h then
+            found[h[WORKER]] = found[h[WORKER]] or {}
+            table.insert(found[h[WORKER]], id)
+        end
+    end
+    for worker, mine in pairs(found) do give_back(t, worker, NO_SKILLS, mine, false) end
+    flush(t)
+end
+
 local function expire_due(t, limit)
     local expired = 0
     local ids = call('ZRANGEBYSCORE', t.k.expiring, '-inf', t.now, 'LIMIT', 0, limit)
@@ -87,6 +147,8 @@ local SPARSE_LISTS = 5
 local function sweep(keys, args)
     local t, limit = begin(keys, args), min(tonumber(args[3]), CHUNK)
     local reply = { dead = {}, quarantined = 0, recovered = 0 }
+    restore_workers(t)
+    recover_strays(t)
     local expired = expire_due(t, limit)
     flush(t)
     local left = limit - expired
