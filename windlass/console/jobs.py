@@ -12,6 +12,7 @@ from windlass.console.search import plan_search, search
 from windlass.console.values import JobDetail, JobList, LogRow
 from windlass.core.access import Access
 from windlass.core.job import Job, LogLine, State
+from windlass.core.trace import trace_id
 from windlass.errors import JobLost
 from windlass.store.base import MAX_BATCH, Action, Store
 from windlass.store.shared import ALLOWED
@@ -81,13 +82,6 @@ def plain_reason(desk: Desk, reason: Reason) -> Reason:
     if desk.values or reason.code not in ("key_limited", "lane_gap", "lane_held"):
         return reason
     return msgspec.structs.replace(reason, text="it waits for its turn among the jobs of its key", by="")
-
-
-def trace_id(traceparent: str) -> str:
-    """The id of the trace in a W3C header, empty where there is none."""
-    parts = traceparent.split("-")
-    good = len(parts) >= 4 and len(parts[1]) == 32 and all(char in "0123456789abcdef" for char in parts[1])
-    return parts[1] if good and parts[1].strip("0") else ""
 
 
 def actions_of(access: Access, job: Job) -> tuple[str, ...]:

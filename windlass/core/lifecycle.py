@@ -15,6 +15,8 @@ from windlass.core.job import AttemptInfo, Claim, ErrorInfo, Fence, NewJob, Stat
 MAX_ATTEMPTS_KEPT = 10
 CRASHED, UNKNOWN, EXPIRED, DROPPED = "worker crashed", "unknown task", "expired", "queue full"
 UNWRITABLE = "the outcome cannot be written"
+ENGINE_MADE = frozenset({"worker-crashed", "unknown-task", "expired", "queue-full", "corrupt-record"})
+"""Fingerprints of the failures that an engine decides alone, with no worker at hand."""
 
 _error_decoder = msgspec.json.Decoder(ErrorInfo)
 _encode = msgspec.json.Encoder().encode
@@ -59,13 +61,14 @@ class Succeeded(msgspec.Struct):
 class Failed(msgspec.Struct):
     """The attempt failed; ``retry_in`` is the delay of the next one, or None when it was the last.
 
-    ``trips``: it is an error to the circuit breaker of its task.
+    ``trips``: it is an error to the circuit breaker of its task. ``told``: whoever ran it has logged it already.
     """
 
     error: ErrorInfo
     retry_in: int | None = None
     reason: str = ""
     trips: bool = False
+    told: bool = False
 
 
 class Snoozed(msgspec.Struct):

@@ -23,7 +23,8 @@ from windlass.core.failure import describe
 from windlass.core.job import Claim, ErrorInfo
 from windlass.core.lifecycle import Adopting, Failed, HandedBack, Outcome, Snoozed, Stopped, Succeeded
 from windlass.core.options import Resolved, unpack_call
-from windlass.errors import Cancel, JobFailed, PayloadError, Snooze, SoftTimeout, TaskTimeout, UnknownTask
+from windlass.errors import TOLD, Cancel, JobFailed, PayloadError, Snooze, SoftTimeout, TaskTimeout, UnknownTask
+from windlass.logs import Steady
 from windlass.middleware import around_run
 from windlass.values import MARK, hide_marks
 from windlass.worker.arguments import Ready, arguments, in_turn
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from windlass.app import Windlass
     from windlass.task import Task
 
-log = logging.getLogger("windlass.worker")
+log = Steady(logging.getLogger("windlass.worker"))
 
 CANCELLED, TIMED_OUT, SHUT_DOWN, LOST = "cancelled", "timed out", "shutting down", "lost"
 """Why a running job was told to stop."""
@@ -42,8 +43,8 @@ class Run:
     """One claim being worked on: what it is, what holds for it, and whether it was told to stop."""
 
     __slots__ = (
-        "app", "began", "claim", "current", "each", "error", "fault", "function", "handle", "layers", "place", "result",
-        "rules", "settled", "soft", "stop", "thread",
+        "app", "began", "claim", "current", "each", "error", "fault", "function", "handle", "layers", "place", "raised",
+        "result", "rules", "settled", "soft", "stop", "thread",
     )  # fmt: skip
 
     def __init__(self, app: Windlass, claim: Claim, notes: Notes, state: SimpleNamespace) -> None:
@@ -62,6 +63,7 @@ class Run:
         self.layers = app.run_layers
         self.result: Any = None
         self.error: BaseException | None = None
+        self.raised: BaseException | None = None
         self.fault = self.each = ""
         if b'"options"' in claim.meta:  # most calls have none, and decoding is not free
             self._read_call()
@@ -105,6 +107,7 @@ def succeeded(run: Run, result: Any) -> Outcome:
         data = codec.encode(result, f"the result of task {run.claim.task}", run.app.settings.max_payload)
         return Succeeded(hide_marks(data, result) if MARK in data else data)
     except BaseException as error:
+        run.raised = error
         return Failed(describe(error), None, "the result cannot be kept")
 
 
@@ -113,6 +116,7 @@ _NOTHING = Succeeded(b"null")
 
 def judge(run: Run, exc: BaseException) -> Outcome:
     """What an exception out of a task means for its job. Never raises, whatever the exception does when looked at."""
+    run.raised = exc
     try:
         return _judge(run, exc)
     except BaseException as wrong:
@@ -127,7 +131,7 @@ def _judge(run: Run, exc: BaseException) -> Outcome:
         return Stopped(safe.text(exc, safe.MAX_REASON))
     if isinstance(exc, asyncio.CancelledError) and run.stop:
         if run.stop == TIMED_OUT:
-            exc = timed_out(run)
+            exc = run.raised = timed_out(run)
         else:
             return Stopped() if run.stop == CANCELLED else HandedBack()
     try:
@@ -137,8 +141,9 @@ def _judge(run: Run, exc: BaseException) -> Outcome:
     except BaseException as wrong:
         # A predicate or a backoff function that raises must not lose the job, nor hide the task's own error.
         wrong.__context__ = exc
+        run.raised = wrong
         return Failed(describe(wrong), None, "the retry policy raised")
-    return Failed(describe(exc), delay, reason, trips(run, exc))
+    return Failed(describe(exc), delay, reason, trips(run, exc), getattr(exc, TOLD, False) is True)
 
 
 def trips(run: Run, exc: BaseException) -> bool:
@@ -149,7 +154,9 @@ def trips(run: Run, exc: BaseException) -> bool:
 
 
 def timed_out(run: Run) -> TaskTimeout:
-    return TaskTimeout(f"the task ran longer than its timeout of {run.rules.timeout / 1000:g} s and was stopped")
+    """A thread cannot be stopped: for Windlass its job is over all the same."""
+    end = "; its job is over, and its thread goes on until it returns" if run.place == "thread" else " and was stopped"
+    return TaskTimeout(f"the task ran longer than its timeout of {run.rules.timeout / 1000:g} s{end}")
 
 
 def dated(error: ErrorInfo, run: Run, worker: str) -> ErrorInfo:
@@ -158,7 +165,8 @@ def dated(error: ErrorInfo, run: Run, worker: str) -> ErrorInfo:
     return msgspec.structs.replace(error, at=run.claim.claimed_at, took=took, worker=worker)
 
 
-def bad_payload(error: BaseException) -> Outcome:
+def bad_payload(run: Run, error: BaseException) -> Outcome:
+    run.raised = error
     reason = "unknown task" if isinstance(error, UnknownTask) else "bad payload"
     return Failed(describe(error), None, reason)
 
@@ -168,7 +176,7 @@ async def run_on_loop(run: Run, done: Callable[[Run, Outcome], None]) -> None:
     try:
         function, args, kwargs = arguments(run)
     except BaseException as error:  # upcasters and validators are user code too, and may even want to exit
-        done(run, bad_payload(error))
+        done(run, bad_payload(run, error))
         return
     set_current(run.current)
     try:
@@ -187,7 +195,7 @@ def run_blocking(run: Run, guard: AbstractContextManager[None]) -> Outcome:
     try:
         function, args, kwargs = arguments(run)
     except BaseException as error:
-        return bad_payload(error)
+        return bad_payload(run, error)
     set_current(run.current)
     try:
         with guard:
