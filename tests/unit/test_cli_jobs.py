@@ -268,3 +268,23 @@ def test_rarer_changes(shop: Shop) -> None:
     assert "Delete 1 job for good?" in shop("jobs", "delete", "one", input="n\n", code=1).output
     assert "one  deleted" in shop("jobs", "delete", "one", "-y").stdout
     assert "no such job" in shop("jobs", "delete", "one", "-y", code=1).stdout
+
+
+def test_a_listing_takes_the_language_of_filters(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    for x in range(4):
+        shop("enqueue", "cli_jobs_app.add", f"x={x}", "y=1", "--id", f"add-{x}")
+    shop("enqueue", "elsewhere.add", "x=9", "--id", "other")
+
+    def found(*filter: str) -> list[str]:
+        return [job["id"] for job in shop.json("jobs", "list", *filter)["jobs"]]
+
+    assert found("args.x:>1 -queue:never") == ["add-3", "add-2"]
+    assert found("args.x:0", "OR", "args.x:>8") == ["other", "add-0"]
+    assert found("args.x:0 OR args.x:>8", "--queue", "never") == ["other"]
+    assert found("'add-2'") == ["add-2"]
+    assert found("NOT task:cli_jobs_app.add") == ["other"]
+    wrong = shop("jobs", "list", "state:ready arg.x:1", code=2).output
+    assert "did you mean 'args'" in wrong
+    assert "state:ready arg.x:1\n            ^^^\n" in wrong
+    monkeypatch.setenv("WINDLASS_APP", MODULE)  # a word that looks like an app is the filter's
+    assert CliRunner().invoke(cli, ["jobs", "list", "queue:never"]).output.count("other") == 1

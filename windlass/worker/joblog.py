@@ -128,7 +128,7 @@ def _stand_in(error: ErrorInfo) -> ExcInfo:
 
 
 def emit(level: int, text: str, fields: dict[str, Any], exc_info: ExcInfo | None, trace: str) -> None:
-    """``trace``: how the traceback reads. It was bounded when the error was described, and is not to be written anew."""
+    """``trace``: how the traceback reads. It was bounded when the error was described, and is not written anew."""
     record = log.logger.makeRecord(JOB_LOGGER, level, __file__, 0, "%s", (text,), exc_info, "tell", fields)
     if exc_info is not None and trace:
         record.exc_text = trace.rstrip("\n")
