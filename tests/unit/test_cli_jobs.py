@@ -14,6 +14,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
+from windlass import every
 from windlass.app import Windlass
 from windlass.cli.main import cli
 from windlass.cli.target import run
@@ -288,3 +289,45 @@ def test_a_listing_takes_the_language_of_filters(shop: Shop, monkeypatch: pytest
     assert "state:ready arg.x:1\n            ^^^\n" in wrong
     monkeypatch.setenv("WINDLASS_APP", MODULE)  # a word that looks like an app is the filter's
     assert CliRunner().invoke(cli, ["jobs", "list", "queue:never"]).output.count("other") == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (["queues", "pause", "emial"], "nobody knows queue 'emial' (did you mean 'emails'?)"),
+        (["queues", "resume", "emial"], "did you mean 'emails'"),
+        (["queues", "tune", "emial", "--limit", "3"], "did you mean 'emails'"),
+        (["queues", "untune", "emial"], "did you mean 'emails'"),
+        (["queues", "drain", "emial"], "did you mean 'emails'"),
+        (["queues", "purge", "emial", "--yes"], "did you mean 'emails'"),
+        (["queues", "move", "emails", "nevr", "--yes"], "nobody knows queue 'nevr' (did you mean 'never'?)"),
+        (["tasks", "pause", "elswhere.add"], "nobody knows task 'elswhere.add' (did you mean 'elsewhere.add'?)"),
+    ],
+)
+def test_a_name_nobody_knows_is_done_and_doubted(shop: Shop, command: list[str], says: str) -> None:
+    """It may be meant: a queue can be paused before its first job."""
+    result = CliRunner().invoke(cli, [*command[:2], MODULE, *command[2:]])
+    assert result.exit_code == 0
+    assert says in result.stderr
+    assert "warning" not in result.stdout
+    known = [{"emial": "emails", "nevr": "never", "elswhere.add": "elsewhere.add"}.get(word, word) for word in command]
+    assert "warning" not in CliRunner().invoke(cli, [*known[:2], MODULE, *known[2:]]).stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (["schedules", "pause", "nihgtly"], "there is no schedule 'nihgtly' (did you mean 'nightly'?)"),
+        (["workers", "quiet", "nobody:1"], "there is no live worker 'nobody:1'"),
+        (["breakers", "open", "bnak"], "there is no breaker 'bnak' (did you mean 'bank'?)"),
+    ],
+)
+def test_what_must_be_there_is_refused_with_a_hint(shop: Shop, command: list[str], says: str) -> None:
+    async def put() -> None:
+        await shop.app.schedules.put("nightly", every("day at 03:00"), "elsewhere.add", args=[1])
+
+    run(shop.app, put)
+    shop.app.breaker("bank")
+    result = CliRunner().invoke(cli, [*command[:2], MODULE, *command[2:]])
+    assert result.exit_code == 1
+    assert says in result.stderr

@@ -152,7 +152,8 @@ class Warn(msgspec.Struct, frozen=True, kw_only=True):
 class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
     """A queue. ``workers``: live ones that serve it. ``per_minute``: jobs over in the last whole minute by outcome.
 
-    ``flow``: idle, flowing, saturated, stuck, paused, draining or no_worker.
+    ``flow``: idle, flowing, saturated, stuck, paused, draining or no_worker. ``note``: in the answer to a change, that
+    nobody knows this queue.
     """
 
     name: str
@@ -167,6 +168,7 @@ class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
     flow: str = "idle"
     per_minute: dict[str, int] = {}
     spark: list[int] = []
+    note: str = ""
 
 
 class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -362,12 +364,15 @@ class TaskRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Changed(msgspec.Struct, frozen=True, kw_only=True):
-    """What an action did. ``skipped``: ids with the reason. ``cursor``: there is more, go on from here."""
+    """What an action did. ``skipped``: ids with the reason. ``cursor``: there is more, go on from here. ``note``: that
+    nobody knows a queue that was named.
+    """
 
     changed: list[str] = []
     skipped: dict[str, str] = {}
     cursor: str = ""
     count: int = 0
+    note: str = ""
 
 
 class Count(msgspec.Struct, frozen=True, kw_only=True):
