@@ -8,9 +8,8 @@ from typing import Any, TypedDict
 import msgspec
 
 from windlass.core.duration import Duration, to_ms
-from windlass.core.hints import did_you_mean
 from windlass.core.keep import DEFAULT_KEEP, Keep
-from windlass.core.options import APP_NAMES, JobDefaults, parse_options
+from windlass.core.options import APP_NAMES, JobDefaults, hint, parse_options
 from windlass.errors import ConfigError
 from windlass.store.base import StoreSettings
 
@@ -100,7 +99,7 @@ def parse_settings(given: Mapping[str, Any], where: str) -> tuple[Settings, dict
             jobs[name] = value
         else:
             known = (*_DURATIONS, *_COUNTS, *_SWITCHES, *APP_NAMES)
-            raise ConfigError(f"{where} got an unknown option {name!r}{did_you_mean(name, known)}")
+            raise ConfigError(f"{where} got an unknown option {name!r}{hint(name, known)}")
     defaults = parse_options(jobs, APP_NAMES, where)
     if "keep" in defaults:
         own["keep"] = defaults.pop("keep")
