@@ -1,4 +1,4 @@
-"""How a queue stands, from what the store says of it: the facts that ``core.health`` judges. Reads nothing itself."""
+"""How a queue or a worker stands, from what the store says of it. Reads nothing itself; ``core.health`` judges."""
 
 from __future__ import annotations
 
@@ -8,6 +8,16 @@ from windlass.core.health import Facts
 from windlass.core.job import State
 from windlass.core.limits import fits
 from windlass.store.base import GateInfo, QueueInfo, WorkerInfo
+
+
+def slots_of(worker: WorkerInfo) -> tuple[int, int]:
+    """How many of a worker's slots are busy, and how many jobs it has taken besides: ahead, or for its batches."""
+    slots, taken = worker.presence.concurrency, worker.running
+    if taken <= slots:
+        return taken, 0
+    told = worker.presence.load.get("running")
+    busy = min(slots, told) if isinstance(told, int) and told > 0 else slots
+    return busy, taken - busy
 
 
 def facts_of(queue: QueueInfo, workers: Sequence[WorkerInfo], gate: GateInfo | None, quiet: int | None) -> Facts:

@@ -16,8 +16,12 @@ from click.testing import CliRunner, Result
 
 from windlass import every
 from windlass.app import Windlass
+from windlass.cli import output
 from windlass.cli.main import cli
 from windlass.cli.target import run
+from windlass.core.job import State
+from windlass.standing import slots_of
+from windlass.store.base import Presence, WorkerInfo
 
 MODULE = "cli_jobs_app"
 SOURCE = """
@@ -227,7 +231,7 @@ def test_queues_and_workers_are_shown(shop: Shop) -> None:
     assert "no worker" in shop("workers").output
     shop("enqueue", "send", "to=a@b.c")
     (info,) = shop.json("queues")
-    assert (info["name"], info["counts"]) == ("emails", {"ready": 1})
+    assert (info["name"], info["counts"]["ready"]) == ("emails", 1)
     assert re.search(r"emails +1 +0", shop("queues").stdout)
 
     def ask(*more: str) -> str:
@@ -331,3 +335,34 @@ def test_what_must_be_there_is_refused_with_a_hint(shop: Shop, command: list[str
     result = CliRunner().invoke(cli, [*command[:2], MODULE, *command[2:]])
     assert result.exit_code == 1
     assert says in result.stderr
+
+
+def test_queues_as_json_have_numbers(shop: Shop) -> None:
+    shop("enqueue", "cli_jobs_app.send", "to=ann")
+    shop.app.queue("emails", limit=3)
+    run(shop.app, lambda: shop.app.queue("emails").tune(limit=3, rate="10/m"))
+    result = CliRunner().invoke(cli, ["queues", "list", MODULE, "--json"])
+    (queue,) = msgspec.json.decode(result.stdout)
+    assert "null" not in result.stdout
+    assert queue.pop("oldest_ready") >= 0
+    assert queue == {
+        "name": "emails", "counts": {str(state): int(state == "ready") for state in State}, "lanes": 0,
+        "paused": False, "draining": False, "limits": {"limit": 3, "rate": "10/m"},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("taken", "load", "shown"),
+    [
+        (0, {}, "0/20"),
+        (20, {"running": 3}, "20/20"),
+        (23, {"running": 20}, "20/20 +3"),
+        (23, {}, "20/20 +3"),
+        (500, {"running": 5}, "5/20 +495"),
+        (23, {"running": "?"}, "20/20 +3"),
+    ],
+)
+def test_slots_and_what_was_taken_besides(taken: int, load: dict[str, Any], shown: str) -> None:
+    who = Presence(id="w", queues=[], declares={}, concurrency=20, load=load)
+    busy, ahead = slots_of(WorkerInfo(presence=who, beat_age=0, alive=True, running=taken, idle=False))
+    assert output.slots(busy, 20, ahead) == shown

@@ -17,9 +17,11 @@ from windlass.cli.target import Target, run, takes_app
 from windlass.console import Console
 from windlass.console.values import Changed, QueueRow, WorkerRow
 from windlass.core.job import State
+from windlass.core.limits import show_rate
 from windlass.gates import LimitInfo
 from windlass.orders import find_workers
 from windlass.queue import NOT_STARTED
+from windlass.standing import slots_of
 from windlass.store.base import QueueInfo, WorkerInfo
 
 _SHOWN = (
@@ -41,7 +43,7 @@ def list_queues(target: Target, as_json: bool) -> None:
     app = target.load()
     found = run(app, app.queues)
     if as_json:
-        output.print_json(found)
+        output.print_json([_queue_json(info) for info in found])
     elif not found:
         output.note("no queue has had a job yet")
     else:
@@ -49,6 +51,21 @@ def list_queues(target: Target, as_json: bool) -> None:
         names = [str(state) for state in shown]
         rows = [_queue_row(info, shown) for info in found]
         output.table(("queue", *names, "oldest", "limits"), rows, right=(*names, "oldest"))
+
+
+def _queue_json(info: QueueInfo) -> dict[str, Any]:
+    """Every state with its number; of limits only those there are."""
+    limits = info.limits
+    counted = {"limit": limits.limit, "key_limit": limits.key_limit, "max_ready": limits.max_ready}
+    rates = {"rate": limits.rate, "key_rate": limits.key_rate}
+    return {
+        "name": info.name, "counts": {state.value: info.counts.get(state, 0) for state in State},
+        "oldest_ready": info.oldest_ready, "lanes": info.lanes, "paused": bool(limits.paused),
+        "draining": bool(limits.draining), "limits": {
+            **{name: most for name, most in counted.items() if most},
+            **{name: show_rate(rate) for name, rate in rates.items() if rate is not None and rate.every},
+        },
+    }  # fmt: skip
 
 
 def _queue_row(info: QueueInfo, shown: list[State]) -> list[Any]:
@@ -222,7 +239,7 @@ def list_workers(target: Target, as_json: bool) -> None:
     elif not found:
         output.note("no worker is running")
     else:
-        columns = ("worker", "state", "running", "done", "tasks", "up", "beat", "queues")
+        columns = ("worker", "state", "slots", "done", "tasks", "up", "beat", "queues")
         output.table(columns, [_worker_row(info) for info in found], right=columns[2:7])
 
 
@@ -285,13 +302,13 @@ def _order(
 def _worker_row(info: WorkerInfo) -> list[Any]:
     from rich.text import Text
 
-    who = info.presence
+    who, (busy, ahead) = info.presence, slots_of(info)
     mode = str(who.load.get("mode", "running"))
     state = Text("dead", "red") if not info.alive else Text("idle", "green") if info.idle else Text("busy", "blue")
     if info.alive and mode != "running":
         state = Text(mode, "yellow")
     up = output.about(int(time.time() * 1000) - who.started_at) if who.started_at else ""
     return [
-        f"{who.host}:{who.pid}", state, f"{info.running}/{who.concurrency}", who.load.get("done", ""),
+        f"{who.host}:{who.pid}", state, output.slots(busy, who.concurrency, ahead), who.load.get("done", ""),
         len(who.declares), up, f"{output.about(info.beat_age)} ago", ", ".join(who.queues),
     ]  # fmt: skip

@@ -17,7 +17,7 @@ from windlass.core.health import NO_WORKER, PAUSED, STUCK, flow_of, in_words, is
 from windlass.core.hints import did_you_mean
 from windlass.core.terms import breaker_gate, queue_gate
 from windlass.errors import ConfigError, NotFound, StoreError
-from windlass.standing import facts_of
+from windlass.standing import facts_of, slots_of
 from windlass.store.base import QueueInfo, WorkerInfo
 
 FAILURES, COMING = 8, 8
@@ -75,8 +75,9 @@ async def overview(desk: Desk, span: str) -> Overview:
     return Overview(
         counts=counts, chart=await chart(desk, span), oldest_ready=oldest.oldest_ready if oldest and waits else -1,
         oldest_queue=oldest.name if oldest and waits else "", depth=counts.get("ready", 0),
-        slots=sum(worker.presence.concurrency for worker in workers), busy=sum(worker.running for worker in workers),
-        workers=len(workers), queues=queues, warnings=await warnings(desk), failures=await failures(desk),
+        slots=sum(worker.presence.concurrency for worker in workers),
+        busy=sum(slots_of(worker)[0] for worker in workers), workers=len(workers), queues=queues,
+        warnings=await warnings(desk), failures=await failures(desk),
         coming=await next_schedules(desk, COMING), store=await store_info(desk),
     )  # fmt: skip
 

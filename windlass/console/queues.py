@@ -19,6 +19,7 @@ from windlass.core.limits import NO_LIMITS
 from windlass.core.terms import queue_gate
 from windlass.errors import NotFound
 from windlass.gates import LimitInfo, all_limits, limit_info
+from windlass.standing import slots_of
 from windlass.store.base import GateInfo, QueueInfo, WorkerInfo
 
 
@@ -77,11 +78,11 @@ async def worker_rows(desk: Desk) -> list[WorkerRow]:
 
 
 def worker_row(desk: Desk, worker: WorkerInfo, jobs: list[Job]) -> WorkerRow:
-    who = worker.presence
+    who, (busy, ahead) = worker.presence, slots_of(worker)
     return WorkerRow(
         id=who.id, host=who.host, pid=who.pid, queues=[name for name in who.queues if desk.access.sees(name)],
         tasks=len(who.declares), alive=worker.alive, beat_age=worker.beat_age, started_at=who.started_at,
-        slots=who.concurrency, running=worker.running, done=int(number(who.load, "done") or 0),
+        slots=who.concurrency, running=worker.running, busy=busy, ahead=ahead, done=int(number(who.load, "done") or 0),
         memory=int(number(who.load, "memory") or 0), cpu=number(who.load, "cpu"), lag=number(who.load, "lag"),
         version=str(who.load.get("version", ""))[:40],
         mode=str(who.load.get("mode", "running"))[:40], jobs=[rows.job_row(desk.access, job) for job in jobs],

@@ -172,7 +172,8 @@ class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker. ``lag``: how late its event loop was of late, in ms. ``memory`` in bytes.
+    """A worker. ``lag``: how late its event loop was of late, in ms. ``memory`` in bytes. ``running``: jobs it has
+    taken and not ended: ``busy`` slots, and ``ahead`` besides, which wait for a slot or belong to a batch.
 
     ``mode``: ``running``, ``quiet`` (it claims nothing more) or ``stopping``. ``ordered``: the last order it was given,
     which it may not have heard of yet.
@@ -188,6 +189,8 @@ class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
     started_at: int
     slots: int
     running: int
+    busy: int = 0
+    ahead: int = 0
     done: int = 0
     memory: int = 0
     cpu: float | None = None
