@@ -266,6 +266,8 @@ class JobIdFilter(logging.Filter):
     """Tags standard log records with the running job: ``job_id``, ``task``, ``queue`` and ``attempt``."""
 
     def filter(self, record: logging.LogRecord) -> bool:
+        if getattr(record, "job_id", ""):  # it is about a job, whichever runs here
+            return True
         running = _var.get()
         record.job_id = running.id if running else ""
         record.task = running.task if running else ""

@@ -6,6 +6,9 @@ these. Driver exceptions never appear here: each store adapter maps its own, onc
 
 from __future__ import annotations
 
+TOLD = "__windlass_told__"
+"""Set on an exception by who has logged it."""
+
 
 class WindlassError(Exception):
     """Something went wrong in Windlass."""
@@ -151,7 +154,7 @@ class SoftTimeout(WindlassError):
 
 
 class TaskTimeout(WindlassError):
-    """The task ran longer than its timeout and was stopped."""
+    """The task ran longer than its timeout: it was stopped, or goes on in a thread that nobody waits for."""
 
 
 class WorkerCrashed(WindlassError):

@@ -12,7 +12,7 @@ import msgspec
 from windlass.context import read_meta
 from windlass.core import safe
 from windlass.core.codec import decode_any
-from windlass.core.duration import Duration, from_ms, instant_ms, to_ms
+from windlass.core.duration import Duration, from_ms, instant_ms, show_ms, to_ms
 from windlass.core.failure import read_error, shown
 from windlass.core.ids import check_name
 from windlass.core.job import ErrorInfo, Finished, Job, LogLine, Meta, Progress, State
@@ -21,7 +21,7 @@ from windlass.core.options import parse_options
 from windlass.errors import ConfigError, JobCancelled, JobExpired, JobFailed, JobLost, JobSkipped, ResultTimeout
 from windlass.store.base import Action, Change
 from windlass.values import read_value
-from windlass.why import Why, ask_why
+from windlass.why import Why, ask_why, why_late
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -107,7 +107,10 @@ class Handle(Generic[R]):
                 if not finished.inline and finished.state is State.SUCCEEDED:
                     finished.result = await read_value(client.store, self.id)
         except TimeoutError:
-            raise ResultTimeout(f"job {self.id} gave no result within {timeout} s; it goes on") from None
+            why = await why_late(client.store, self.id)
+            raise ResultTimeout(
+                f"job {self.id} gave no result within {show_ms(to_ms(timeout or 0, 'timeout'))}; it goes on{why}"
+            ) from None
         result: R = outcome(finished, self._decode)
         return result
 

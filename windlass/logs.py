@@ -5,11 +5,17 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 
 from windlass.context import JobIdFilter
+from windlass.core import safe
+
+JOB_LOGGER = "windlass.job"
+"""Where workers say what became of jobs."""
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
 _GREY, _RED, _YELLOW, _PLAIN = "\x1b[90m", "\x1b[31m", "\x1b[33m", "\x1b[0m"
@@ -18,7 +24,31 @@ _ENVIRONMENT = "WINDLASS_LOG"
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _JOB = ("job_id", "task", "queue", "attempt")
 _TRACE = ("trace_id", "span_id")
+_MOST = 100_000
 _KNOWN = _STANDARD | {*_JOB, *_TRACE}
+
+
+class Steady(logging.LoggerAdapter[logging.Logger]):
+    """A logger for code on which other jobs depend: what a handler or a filter of the user's raises goes no further."""
+
+    def log(self, level: int, msg: object, *args: object, stacklevel: int = 1, **kwargs: Any) -> None:
+        try:
+            super().log(level, msg, *args, stacklevel=stacklevel + 1, **kwargs)
+        except BaseException as error:
+            complain(error)
+
+    def handle(self, record: logging.LogRecord) -> None:
+        """A record that was made already."""
+        try:
+            self.logger.handle(record)
+        except BaseException as error:
+            complain(error)
+
+
+def complain(error: BaseException) -> None:
+    """Say that logging failed, where that can be said. Never raises."""
+    with suppress(BaseException):
+        sys.stderr.write(f"windlass: a log handler raised {safe.kind(error)}: {safe.text(error, safe.MAX_REASON)}\n")
 
 
 class TextFormatter(logging.Formatter):
@@ -36,14 +66,14 @@ class TextFormatter(logging.Formatter):
         line = f"{at:%H:%M:%S}.{at.microsecond // 1000:03} {level} {record.name}: {record.getMessage()}"
         line += self._job(record)
         if record.exc_info:
-            line += "\n" + self.formatException(record.exc_info)
+            line += "\n" + (record.exc_text or self.formatException(record.exc_info))
         if record.stack_info:
             line += "\n" + self.formatStack(record.stack_info)
         return line
 
     def _job(self, record: logging.LogRecord) -> str:
         id = getattr(record, "job_id", "")
-        if not id:
+        if not id or record.name == JOB_LOGGER:  # whose text names the job
             return ""
         attempt = getattr(record, "attempt", 1)
         trace = getattr(record, "trace_id", "")
@@ -64,13 +94,17 @@ class JsonFormatter(logging.Formatter):
             "pid": record.process,
         }
         if getattr(record, "job_id", ""):
-            fields.update((name, getattr(record, name)) for name in _JOB)
+            fields.update((name, getattr(record, name, "")) for name in _JOB)
         if getattr(record, "trace_id", ""):
             fields.update((name, getattr(record, name, "")) for name in _TRACE)
         fields.update((name, value) for name, value in vars(record).items() if name not in _KNOWN)
         if record.exc_info:
-            fields["exception"] = self.formatException(record.exc_info)
-        return msgspec.json.encode(fields, enc_hook=repr).decode()
+            fields["exception"] = record.exc_text or self.formatException(record.exc_info)
+        try:
+            return msgspec.json.encode(fields, enc_hook=repr).decode()
+        except UnicodeEncodeError:  # half a character, as undecodable file names have them
+            plain = {name: safe.text(value, _MOST) for name, value in fields.items()}
+            return msgspec.json.encode(plain).decode()
 
 
 def set_up_logging(level: str, style: str) -> None:

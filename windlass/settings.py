@@ -8,9 +8,8 @@ from typing import Any, TypedDict
 import msgspec
 
 from windlass.core.duration import Duration, to_ms
-from windlass.core.hints import did_you_mean
 from windlass.core.keep import DEFAULT_KEEP, Keep
-from windlass.core.options import APP_NAMES, JobDefaults, parse_options
+from windlass.core.options import APP_NAMES, JobDefaults, hint, parse_options
 from windlass.errors import ConfigError
 from windlass.store.base import StoreSettings
 
@@ -18,7 +17,8 @@ from windlass.store.base import StoreSettings
 class AppOptions(JobDefaults, total=False):
     """Options of ``Windlass(...)``: defaults for every job, and the app's own settings.
 
-    ``charts``: whether workers keep, in the store, what they counted by the minute and the hour.
+    ``charts``: whether workers keep, in the store, what they counted by the minute and the hour. ``log_success``:
+    whether they log every job that succeeds, as they log those that fail.
     """
 
     lease: Duration
@@ -28,6 +28,7 @@ class AppOptions(JobDefaults, total=False):
     events_kept: int
     logs_kept: int
     charts: bool
+    log_success: bool
 
 
 class WorkerOptions(TypedDict, total=False):
@@ -37,6 +38,7 @@ class WorkerOptions(TypedDict, total=False):
     ``concurrency``: jobs at once in this process. ``children``: process-pool size for ``runs_in="process"`` tasks.
     ``grace``: how long running jobs may go on at shutdown. ``stall_limit``: a loop blocked for longer ends the process.
     ``max_jobs`` and ``max_memory`` (MB): stop after so many jobs, or above so much memory, to be replaced.
+    ``log_success``: log every job that succeeds; the app's own setting unless given.
     """
 
     queues: Sequence[str] | Mapping[str, int]
@@ -47,6 +49,7 @@ class WorkerOptions(TypedDict, total=False):
     stall_limit: Duration | None
     max_jobs: int
     max_memory: int
+    log_success: bool
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +62,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     events_kept: int = 10_000
     logs_kept: int = 1_000
     charts: bool = True
+    log_success: bool = False
     keep: Keep = DEFAULT_KEEP
 
     def for_store(self, name: str) -> StoreSettings:
@@ -73,7 +77,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 _DURATIONS = ("lease", "beat", "unknown_after")
 _COUNTS = ("max_payload", "events_kept", "logs_kept")
-_SWITCHES = ("charts",)
+_SWITCHES = ("charts", "log_success")
 
 
 def parse_settings(given: Mapping[str, Any], where: str) -> tuple[Settings, dict[str, Any]]:
@@ -95,7 +99,7 @@ def parse_settings(given: Mapping[str, Any], where: str) -> tuple[Settings, dict
             jobs[name] = value
         else:
             known = (*_DURATIONS, *_COUNTS, *_SWITCHES, *APP_NAMES)
-            raise ConfigError(f"{where} got an unknown option {name!r}{did_you_mean(name, known)}")
+            raise ConfigError(f"{where} got an unknown option {name!r}{hint(name, known)}")
     defaults = parse_options(jobs, APP_NAMES, where)
     if "keep" in defaults:
         own["keep"] = defaults.pop("keep")

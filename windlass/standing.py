@@ -1,4 +1,4 @@
-"""How a queue stands, from what the store says of it: the facts that ``core.health`` judges. Reads nothing itself."""
+"""How a queue or a worker stands, from what the store says of it. Reads nothing itself; ``core.health`` judges."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ It reads and changes nothing. What it says was true when it was read: a gate may
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -16,6 +17,7 @@ from windlass.core.duration import from_ms, show_ms
 from windlass.core.job import Job, State
 from windlass.core.limits import fits, show_rate
 from windlass.core.terms import breaker_gate, queue_gate, task_gate
+from windlass.errors import StoreError
 from windlass.store.base import GateInfo, Held, Hold, QueueInfo, Store, WorkerInfo
 
 if TYPE_CHECKING:
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
 
 NAMED = 5
 """So many open sources are named; the rest is counted."""
+
+LATE_SECONDS = 1.0
+"""So long the store may take to say why a result is late; who waited has waited long enough."""
 
 LOOKED_AT = 1_000
 """Records of a graph that are looked at to find what is open before a job."""
@@ -113,6 +118,31 @@ async def open_sources(store: Store, job: Job) -> list[Job]:
             elif one.links is not None:
                 wanted += [edge.source for edge in one.links.ins]
     return found
+
+
+async def why_late(store: Store, id: str) -> str:
+    """What to tell who has waited in vain, for a job or a workflow; empty where the store does not say soon."""
+    try:
+        async with asyncio.timeout(LATE_SECONDS):
+            facts = await read_facts(store, id, int(time.time() * 1000))
+            job = facts.job
+            if job is not None and job.state is State.WAITING and (job.graph or not job.task):
+                job = await _in_turn(store, job.graph or id)
+                facts = await read_facts(store, job.id, facts.now) if job is not None else facts
+    except (StoreError, TimeoutError):
+        return ""
+    if job is None or job.state.terminal:
+        return ""
+    who = f" job {job.id} ({job.task}):" if job.id != id else ""
+    return f":{who} {explain(facts).main.text}"
+
+
+async def _in_turn(store: Store, graph: str) -> Job | None:
+    """The first job of a workflow that waits for no other."""
+    members = await store.members(graph, limit=LOOKED_AT)
+    return next(
+        (job for job in members if job.task and not job.state.terminal and job.state is not State.WAITING), None
+    )
 
 
 # -- explaining

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import msgspec
 
 from windlass.core import safe
-from windlass.core.duration import Duration, from_ms, to_ms
+from windlass.core.duration import Duration, from_ms, show_ms, to_ms
 from windlass.core.failure import read_error
 from windlass.core.graph import GraphInfo
 from windlass.core.job import ErrorInfo, Finished, Job, State
@@ -21,6 +21,7 @@ from windlass.picture import Tree, draw_dot, draw_mermaid, make_tree, meta_of
 from windlass.portal import portal
 from windlass.store.base import MAX_BATCH, Action, Change, Store
 from windlass.values import decode, read_value
+from windlass.why import why_late
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -124,7 +125,10 @@ class Workflow(Generic[R]):
                 if finished.state is State.SUCCEEDED and finished.result is None:
                     finished.result = await read_value(client.store, self.id)
         except TimeoutError:
-            raise ResultTimeout(f"workflow {self.id} was not over within {timeout} s; it goes on") from None
+            why = await why_late(client.store, self.id)
+            raise ResultTimeout(
+                f"workflow {self.id} was not over within {show_ms(to_ms(timeout or 0, 'timeout'))}; it goes on{why}"
+            ) from None
         if finished.state is not State.SUCCEEDED:
             raise failure(finished, await client.store.graph(self.id))
         value: R = self._read(finished.result)

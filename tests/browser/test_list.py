@@ -63,6 +63,30 @@ def test_the_filter_bar(many: str, visit: Visit) -> None:
     expect(page.locator("main tbody tr")).to_have_count(1)
 
 
+def test_suggestions_while_typing_and_the_place_of_what_is_wrong(many: str, visit: Visit) -> None:
+    visit.excuse("422")
+    page = visit.go("/jobs")
+    field, options = page.locator("#filter-text"), page.locator("#filter-names option")
+    field.press_sequentially("sta")
+    expect(options.first).to_have_attribute("value", "state:")
+    field.fill("tag:x queue:ma")
+    expect(options.first).to_have_attribute("value", "tag:x queue:many")
+    field.fill("queue:many attempts>3")
+    field.press("Enter")
+    visit.sees("did you mean attempts:>3", ".notice")
+    expect(page.locator(".notice pre")).to_have_text(f"queue:many attempts>3\n{' ' * 19}^")
+
+
+def test_a_pasted_id_finds_its_job(live: Live, visit: Visit) -> None:
+    id = live.call(live.app.tasks["orders.pack"].options(queue="pasted", delay="5h").enqueue(1)).id
+    page = visit.go("/jobs")
+    for text in (f"  '{id}' ", f"http://127.0.0.1/jobs/{id}"):
+        page.locator("#find").fill(text)
+        page.locator("#find").press("Enter")
+        expect(page.locator("main tbody tr")).to_have_count(1)
+        assert rows(page) == [id]
+
+
 def test_a_search_without_an_index_goes_on_from_where_it_stopped(live: Live, visit: Visit) -> None:
     """The job is behind more than one search looks at."""
     pack = live.app.tasks["orders.pack"].options(queue="pile", delay="5h")

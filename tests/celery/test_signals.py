@@ -110,6 +110,19 @@ def test_a_receiver_that_raises_does_no_harm(app: Celery, caplog: pytest.LogCapt
     assert "a receiver of mine raised" in caplog.text
 
 
+def test_a_failure_is_logged_once(app: Celery, caplog: pytest.LogCaptureFixture) -> None:
+    """Celery's own line says it, and the worker's says it no second time."""
+
+    @app.task(bind=True, name="work", max_retries=1)
+    def work(self):  # type: ignore[no-untyped-def]
+        raise self.retry(exc=ValueError("no"), countdown=0)
+
+    with working(app):
+        work.delay().get(timeout=WAIT, propagate=False)
+    said = [(record.name, record.levelname) for record in caplog.records if record.levelno >= logging.WARNING]
+    assert said == [("celery.app.trace", "ERROR")]
+
+
 def test_signals_that_are_never_sent_are_refused() -> None:
     with pytest.raises(ImportError, match="use worker_init"):
         from windlass.celery.signals import celeryd_init  # noqa: F401

@@ -62,7 +62,16 @@ def test_the_bounds_are_as_is_said() -> None:
 
 def test_what_an_index_answers_is_as_is_said() -> None:
     desk = Desk(Windlass("shop", "memory://"), EVERYTHING, "code")
-    cheap = ("state:failed,ready", "queue:a", "task:a", "fingerprint:a", "since:1h until:1m", "state:running worker:w")
+    cheap = (
+        "state:failed,ready",
+        "queue:a",
+        "task:a",
+        "fingerprint:a",
+        "since:1h until:1m",
+        "-state:failed",
+        "age:>1h",
+        "state:running worker:web-1-4711-0Q7iAqXjjRPfw4shswgO",
+    )
     assert all(plan_search(desk, filter).indexed for filter in cheap)
     dear = ["queue:a,b", "task:a*", "worker:w", "word", "args.x:1", "error:x", "key:x", "tag:x"]
     assert not any(plan_search(desk, filter).indexed for filter in dear)

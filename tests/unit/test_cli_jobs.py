@@ -14,9 +14,14 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
+from windlass import every
 from windlass.app import Windlass
+from windlass.cli import output
 from windlass.cli.main import cli
 from windlass.cli.target import run
+from windlass.core.job import State
+from windlass.standing import slots_of
+from windlass.store.base import Presence, WorkerInfo
 
 MODULE = "cli_jobs_app"
 SOURCE = """
@@ -226,7 +231,7 @@ def test_queues_and_workers_are_shown(shop: Shop) -> None:
     assert "no worker" in shop("workers").output
     shop("enqueue", "send", "to=a@b.c")
     (info,) = shop.json("queues")
-    assert (info["name"], info["counts"]) == ("emails", {"ready": 1})
+    assert (info["name"], info["counts"]["ready"]) == ("emails", 1)
     assert re.search(r"emails +1 +0", shop("queues").stdout)
 
     def ask(*more: str) -> str:
@@ -268,3 +273,96 @@ def test_rarer_changes(shop: Shop) -> None:
     assert "Delete 1 job for good?" in shop("jobs", "delete", "one", input="n\n", code=1).output
     assert "one  deleted" in shop("jobs", "delete", "one", "-y").stdout
     assert "no such job" in shop("jobs", "delete", "one", "-y", code=1).stdout
+
+
+def test_a_listing_takes_the_language_of_filters(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    for x in range(4):
+        shop("enqueue", "cli_jobs_app.add", f"x={x}", "y=1", "--id", f"add-{x}")
+    shop("enqueue", "elsewhere.add", "x=9", "--id", "other")
+
+    def found(*filter: str) -> list[str]:
+        return [job["id"] for job in shop.json("jobs", "list", *filter)["jobs"]]
+
+    assert found("args.x:>1 -queue:never") == ["add-3", "add-2"]
+    assert found("args.x:0", "OR", "args.x:>8") == ["other", "add-0"]
+    assert found("args.x:0 OR args.x:>8", "--queue", "never") == ["other"]
+    assert found("'add-2'") == ["add-2"]
+    assert found("NOT task:cli_jobs_app.add") == ["other"]
+    wrong = shop("jobs", "list", "state:ready arg.x:1", code=2).output
+    assert "did you mean 'args'" in wrong
+    assert "state:ready arg.x:1\n            ^^^\n" in wrong
+    monkeypatch.setenv("WINDLASS_APP", MODULE)  # a word that looks like an app is the filter's
+    assert CliRunner().invoke(cli, ["jobs", "list", "queue:never"]).output.count("other") == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (["queues", "pause", "emial"], "nobody knows queue 'emial' (did you mean 'emails'?)"),
+        (["queues", "resume", "emial"], "did you mean 'emails'"),
+        (["queues", "tune", "emial", "--limit", "3"], "did you mean 'emails'"),
+        (["queues", "untune", "emial"], "did you mean 'emails'"),
+        (["queues", "drain", "emial"], "did you mean 'emails'"),
+        (["queues", "purge", "emial", "--yes"], "did you mean 'emails'"),
+        (["queues", "move", "emails", "nevr", "--yes"], "nobody knows queue 'nevr' (did you mean 'never'?)"),
+        (["tasks", "pause", "elswhere.add"], "nobody knows task 'elswhere.add' (did you mean 'elsewhere.add'?)"),
+    ],
+)
+def test_a_name_nobody_knows_is_done_and_doubted(shop: Shop, command: list[str], says: str) -> None:
+    """It may be meant: a queue can be paused before its first job."""
+    result = CliRunner().invoke(cli, [*command[:2], MODULE, *command[2:]])
+    assert result.exit_code == 0
+    assert says in result.stderr
+    assert "warning" not in result.stdout
+    known = [{"emial": "emails", "nevr": "never", "elswhere.add": "elsewhere.add"}.get(word, word) for word in command]
+    assert "warning" not in CliRunner().invoke(cli, [*known[:2], MODULE, *known[2:]]).stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (["schedules", "pause", "nihgtly"], "there is no schedule 'nihgtly' (did you mean 'nightly'?)"),
+        (["workers", "quiet", "nobody:1"], "there is no live worker 'nobody:1'"),
+        (["breakers", "open", "bnak"], "there is no breaker 'bnak' (did you mean 'bank'?)"),
+    ],
+)
+def test_what_must_be_there_is_refused_with_a_hint(shop: Shop, command: list[str], says: str) -> None:
+    async def put() -> None:
+        await shop.app.schedules.put("nightly", every("day at 03:00"), "elsewhere.add", args=[1])
+
+    run(shop.app, put)
+    shop.app.breaker("bank")
+    result = CliRunner().invoke(cli, [*command[:2], MODULE, *command[2:]])
+    assert result.exit_code == 1
+    assert says in result.stderr
+
+
+def test_queues_as_json_have_numbers(shop: Shop) -> None:
+    shop("enqueue", "cli_jobs_app.send", "to=ann")
+    shop.app.queue("emails", limit=3)
+    run(shop.app, lambda: shop.app.queue("emails").tune(limit=3, rate="10/m"))
+    result = CliRunner().invoke(cli, ["queues", "list", MODULE, "--json"])
+    (queue,) = msgspec.json.decode(result.stdout)
+    assert "null" not in result.stdout
+    assert queue.pop("oldest_ready") >= 0
+    assert queue == {
+        "name": "emails", "counts": {str(state): int(state == "ready") for state in State}, "lanes": 0,
+        "paused": False, "draining": False, "limits": {"limit": 3, "rate": "10/m"},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("taken", "load", "shown"),
+    [
+        (0, {}, "0/20"),
+        (20, {"running": 3}, "20/20"),
+        (23, {"running": 20}, "20/20 +3"),
+        (23, {}, "20/20 +3"),
+        (500, {"running": 5}, "5/20 +495"),
+        (23, {"running": "?"}, "20/20 +3"),
+    ],
+)
+def test_slots_and_what_was_taken_besides(taken: int, load: dict[str, Any], shown: str) -> None:
+    who = Presence(id="w", queues=[], declares={}, concurrency=20, load=load)
+    busy, ahead = slots_of(WorkerInfo(presence=who, beat_age=0, alive=True, running=taken, idle=False))
+    assert output.slots(busy, 20, ahead) == shown

@@ -10,7 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from windlass import ConfigError
-from windlass.core.filters import LONGEST, NAMES, Filter, Term, Wanted, holds, parse_filter, quoted
+from windlass.core.filters import LONGEST, NAMES, Either, Filter, FilterError, Span, Term, Wanted, parse_filter, quoted
+from windlass.core.matching import holds
+from windlass.core.suggest import suggestions
 from windlass.web.asking import chips, picked, with_term
 
 NOW = 1_800_000_000_000
@@ -25,6 +27,9 @@ class Record:
 
     def __init__(self, args: Any = None, tags: tuple[str, ...] = (), error: str = "", **fields: str) -> None:
         self.args, self.tags, self.error = args, tags, error
+        self.numbers: dict[str, float | None] = {
+            "attempts": 2, "crashes": 0, "priority": 5, "age": 3_600_000, "duration": None, "accepted": NOW - 3_600_000,
+        }  # fmt: skip
         self.fields = dict.fromkeys(NAMES, "") | {"state": "failed", "queue": "mail", "task": "mail.send"} | fields
 
     @property
@@ -33,7 +38,7 @@ class Record:
 
 
 def fits(text: str, record: Record) -> bool:
-    return all(holds(term, record) for term in read(text).terms)
+    return all(holds(term, record) for term in read(text).parts)
 
 
 # -- reading
@@ -244,3 +249,155 @@ def test_chips() -> None:
     assert [chip.text for chip in found if chip.on] == ["Failed"]
     assert found[0].filter == "word"
     assert all(chip.count is None for chip in found)
+
+
+# -- not, or, more and less
+
+
+@pytest.mark.parametrize(
+    ("text", "yes"),
+    [
+        ("-state:failed", False),
+        ("-state:running", True),
+        ("NOT queue:mail", False),
+        ("-tag:vip", False),
+        ("-tag:other -nobody", True),
+        ("-args.n:12", False),
+        ("args.n:>10", True),
+        ("args.n:>12", False),
+        ("args.n:>=12", True),
+        ("args.n:<12", False),
+        ("args.n:10..12", True),
+        ("args.n:13..20", False),
+        ("args.n:1,>11", True),
+        ("args.on:>2026-01-01", True),
+        ("args.on:<2026-01-01", False),
+        ("args.on:>10", False),
+        ("args.ok:>0", False),
+        ("attempts:2", True),
+        ("attempts:>=3", False),
+        ("attempts:1..2", True),
+        ("attempts:..1", False),
+        ("crashes:0 priority:>4", True),
+        ("-age:>2h", True),
+        ("duration:>5s", False),
+        ("state:running OR queue:mail", True),
+        ("state:running OR queue:bill", False),
+        ("(state:running OR queue:mail) tag:vip", True),
+        ("queue:mail (state:running OR tag:none)", False),
+        ("-(state:running OR queue:mail)", False),
+        ("state:running AND queue:mail", False),
+        ("(queue:mail (tag:none OR attempts:2)) AND -args.n:>20", True),
+        ("(since:2h OR queue:bill)", True),
+        ("-since:30m", True),
+        ("worker:web-1", True),
+        ("worker:web-1:4711", True),
+        ("worker:web-1:47", False),
+        ("worker:web-1-4711-0Q7iAqXjjRPfw4shswgO", True),
+        ("worker:web-2:4711", False),
+        ("(0Q7iAqXjjRPfw4shswgO)", True),
+        ('"  0Q7iAqXjjRPfw4shswgO "', True),
+        ("'0Q7iAqXjjRPfw4shswgO',", True),
+        ("0Q7iAqXjjRPfw4shswg", False),
+        ("https://ops.example.org/windlass/jobs/0Q7iAqXjjRPfw4shswgO?tab=logs", True),
+        ("http://127.0.0.1:8787/workflows/0Q7iAqXjjRPfw4shswgO", False),
+        ("f(x) :-)", True),
+    ],
+)
+def test_not_or_more_and_less(text: str, yes: bool) -> None:
+    args = {"n": 12, "on": "2026-11-01T10:00:00", "ok": True, "say": "f(x) :-)"}
+    record = Record(args, ("vip",), id="0Q7iAqXjjRPfw4shswgO", worker="web-1-4711-0Q7iAqXjjRPfw4shswgO")
+    assert all(holds(part, record) for part in read(text).parts) is yes
+
+
+@pytest.mark.parametrize(
+    ("text", "says", "column"),
+    [
+        ("state:failed stat:x", "did you mean 'state'", 14),
+        ("queue:a state:ready,faild", "did you mean 'failed'", 21),
+        ("queue:>3", "queue has no order", 7),
+        ("tag:a worker:<=w", "worker has no order", 14),
+        ("attempts>=3", "did you mean attempts:>=3", 9),
+        ("state=failed", "did you mean state:failed", 6),
+        ("state!=failed", "did you mean -state:failed", 6),
+        ("args.x>10", "did you mean args.x:>10", 7),
+        ("attempts:many", "no whole number", 10),
+        ("attempts:-1", "no whole number", 10),
+        ("age:yesterday", "no duration", 5),
+        ("age:1h", "say more or less: age:>1h or age:<1h", 5),
+        ("duration:..", "has no bound", 10),
+        ("args.x:>", "nothing stands behind the sign", 8),
+        ("x OR", "OR has nothing behind it", 3),
+        ("OR x", "OR has nothing before it", 1),
+        ("x OR OR y", "OR has nothing before it", 6),
+        ("a (b c", "this bracket is not closed", 3),
+        ("a ) b", "this bracket closes none", 3),
+        ("a ()", "nothing is in these brackets", 3),
+        ("a -", "nothing stands behind", 3),
+        ("- a", "nothing stands behind", 1),
+        ("--a", "nothing stands behind", 1),
+        ('x "open', "a quote is not closed", 3),
+        ("since:1h until:never", "is no time", 16),
+        ("(" * 30 + "a", "more than 20 brackets", 21),
+    ],
+)
+def test_what_means_nothing_is_refused_with_its_place(text: str, says: str, column: int) -> None:
+    with pytest.raises(FilterError, match=says) as caught:
+        read(text)
+    assert caught.value.column == column
+    line, mark = caught.value.shown.split("\n")
+    assert line == text
+    assert mark.startswith(" " * (column - 1) + "^")
+    assert f"(column {column})" in str(caught.value)
+
+
+def test_what_an_index_can_answer_is_told_apart() -> None:
+    assert (read("age:>1h").until, read("age:>1h").parts) == (NOW - 3_600_000, ())
+    assert (read("age:<=1h").since, read("age:<=1h").parts) == (NOW - 3_600_000, ())
+    found = read("age:1h..2h")
+    assert (found.since, found.until) == (NOW - 7_200_000, NOW - 3_600_000 + 1)
+    (either,) = read("a OR b c").parts
+    assert isinstance(either, Either)
+    assert [len(branch) for branch in either.branches] == [1, 2]
+    (term,) = read("args.x:1..2").terms
+    assert term.values == (Wanted("1..2", span=Span(1.0, 2.0)),)
+
+
+def test_the_selects_leave_alternatives_together() -> None:
+    text = with_term("state:failed OR word", "queue", "mail")
+    assert text == "(state:failed OR word) queue:mail"
+    assert with_term(text, "queue", "bill") == "(state:failed OR word) queue:bill"
+
+
+# -- suggestions
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("", "state:"),
+        ("sta", "state:"),
+        ("tag:x qu", "tag:x queue:"),
+        ("-sta", "-state:"),
+        ("(wor", "(worker:"),
+        ("state:fa", "state:failed"),
+        ("state:failed,ru", "state:failed,running"),
+        ("queue:e", "queue:emails"),
+        ("-queue:two", '-queue:"two words"'),
+        ('queue:"two', 'queue:"two words"'),
+    ],
+)
+def test_what_could_stand_next(text: str, first: str) -> None:
+    assert suggestions(text, len(text), {"queue": ["emails", "two words"]})[0].filter == first
+
+
+def test_a_suggestion_leaves_what_is_behind_the_pen() -> None:
+    assert suggestions("sta tag:x", 3, {})[0].filter == "state: tag:x"
+    assert suggestions("nothing:x", 9, {}) == []
+    assert suggestions("state:failed", 12, {}) == []
+
+
+@given(st.text(max_size=80), st.integers(0, 80))
+def test_no_text_breaks_suggestions(text: str, at: int) -> None:
+    for found in suggestions(text, min(at, len(text)), {"queue": ["a"]}):
+        assert isinstance(found.filter, str)

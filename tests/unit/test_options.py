@@ -21,6 +21,7 @@ from windlass.core.options import (
     APP_NAMES,
     CALL_NAMES,
     PARSERS,
+    PEERS,
     QUEUE_NAMES,
     TASK_NAMES,
     Resolved,
@@ -243,3 +244,42 @@ def test_a_fingerprint_follows_the_place_and_not_the_text() -> None:
     one, other = (describe(raised(ValueError(text))).fingerprint for text in ("a", "b"))
     assert one == other
     assert describe(raised(KeyError("a"))).fingerprint != one
+
+
+@pytest.mark.parametrize(
+    ("name", "names", "says"),
+    [
+        ("time_limit", TASK_NAMES, "(did you mean 'timeout'?)"),
+        ("soft_time_limit", CALL_NAMES, "(did you mean 'soft_timeout'?)"),
+        ("max_retries", TASK_NAMES, "(did you mean 'retries'?)"),
+        ("countdown", CALL_NAMES, "(did you mean 'delay'?)"),
+        ("countdown", TASK_NAMES, "(did you mean 'delay'? That is an option of a call)"),
+        ("eta", CALL_NAMES, "(did you mean 'at'?)"),
+        ("autoretry_for", TASK_NAMES, "(did you mean 'retry_on'?)"),
+        ("autoretry_for", CALL_NAMES, "(did you mean 'retry_on'? That is an option of a task or a queue)"),
+        ("default_retry_delay", TASK_NAMES, "(did you mean 'backoff'?)"),
+        ("rate_limit", TASK_NAMES, "(did you mean 'rate'?)"),
+        ("acks_late", TASK_NAMES, "(did you mean 'on_crash'?)"),
+        ("bind", TASK_NAMES, "(a task needs no binding: `current()` is the running job)"),
+        ("attempts", CALL_NAMES, "(did you mean 'retries'?)"),
+        ("removeOnComplete", CALL_NAMES, "(did you mean 'keep'?)"),
+        ("jobId", CALL_NAMES, "(did you mean 'id'?)"),
+        ("max_tries", TASK_NAMES, "(did you mean 'retries'?)"),
+        ("keep_result", TASK_NAMES, "(did you mean 'keep'?)"),
+        ("min_backoff", TASK_NAMES, "(did you mean 'backoff'?)"),
+        ("job_timeout", CALL_NAMES, "(did you mean 'timeout'?)"),
+        ("result_ttl", CALL_NAMES, "(did you mean 'keep'?)"),
+        ("ttl", CALL_NAMES, "(did you mean 'expires'?)"),
+        ("max_retries", APP_NAMES, "(did you mean 'retries'?)"),
+    ],
+)
+def test_what_others_call_an_option_suggests_ours(name: str, names: frozenset[str], says: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_options({name: 1}, names, "task x")
+    assert str(caught.value) == f"task x got an unknown option {name!r} {says}"
+
+
+def test_every_word_of_others_means_an_option_there_is() -> None:
+    known = TASK_NAMES | CALL_NAMES | QUEUE_NAMES | APP_NAMES
+    assert set(PEERS.values()) <= known
+    assert not PEERS.keys() & known

@@ -106,6 +106,7 @@ READS = (
     case("store_info", "/store", queue=""),
     case("follow_events", "/events?since=0", queue=""),
     case("count_jobs", "/count?filter=state:failed", queue=""),
+    case("suggest_filter", "/suggest?filter=sta", queue=""),
     case("export_jobs", "/export?filter=state:failed", needs="read values", queue=""),
     case("list_jobs", "/jobs?filter=state:failed&limit=5", queue=""),
     case("job_logs", "/jobs/running-1/logs", needs="read values"),

@@ -9,18 +9,19 @@ import msgspec
 import pytest
 
 from tests.web.kit import audited, everything, make_app, new_job, populate, states
-from windlass import ConfigError, Windlass, every
+from windlass import ConfigError, Windlass, every, group
 from windlass.console import Console
 from windlass.console.audit import KEPT, SHELF, bounded
 from windlass.console.charts import chart as draw_chart
 from windlass.console.desk import MOST_ROWS, Desk, now_ms
+from windlass.console.search import LOOKED
 from windlass.console.shared import shared_of
 from windlass.core.access import EVERYTHING, make_access
 from windlass.core.chart import CELLS, HOURS, MINUTE, MINUTES, Series, Sheet, cell, encode_sheet, sheet_key
 from windlass.core.health import Facts, flow_of, in_words, is_well
 from windlass.core.job import State
 from windlass.errors import Forbidden, JobLost, NotFound
-from windlass.store.base import Item, Store
+from windlass.store.base import Item, Presence, Store
 from windlass.testing import Harness
 
 
@@ -440,3 +441,73 @@ async def test_views(app: Windlass, console: Console, store: Store) -> None:
     with pytest.raises(Forbidden):
         await Console(app, make_access("x", ["read"])).save_view("w", "")
     assert await everything(store) == before
+
+
+# -- what was pasted, and the language over real records
+
+
+async def test_a_pasted_id_finds_its_job_and_its_workflow(app: Windlass, console: Console, store: Store) -> None:
+    await fill(store, LOOKED + 200)
+    flow = await group(*(app.tasks["mail.send"].s("ann") for _ in range(3))).enqueue()
+    await store.insert([new_job(f"late{n}") for n in range(5)])
+    for text in ("j3", " j3\n", '"j3"', "'j3'", "`j3`,", "https://ops.example.org/w/jobs/j3", "http://x/jobs/j3?a=b#c"):
+        assert await walk(console, text) == (["j3"], 0), text
+    mine = await walk(console, f"workflow:{flow.id}")
+    for text in (flow.id, f'  "{flow.id}"', f"https://ops.example.org/workflows/{flow.id}"):
+        assert await walk(console, text, 2) == mine, text
+    assert len(mine[0]) == 3
+    assert await walk(console, "j3 state:failed") == ([], 0)
+    assert await walk(console, f"{flow.id} -queue:mail") == ([], 0)
+
+
+async def test_a_pasted_id_is_no_word_to_who_may_see_no_values(app: Windlass, store: Store) -> None:
+    await store.insert([new_job("0Q7iAqXjjRPfw4shswgO")])
+    console = Console(app, make_access("ann", ["read"]))
+    assert await walk(console, "0Q7iAqXjjRPfw4shswgO") == (["0Q7iAqXjjRPfw4shswgO"], 0)
+    assert await walk(console, "-0Q7iAqXjjRPfw4shswgO") == ([], 0)
+    for text in ("secret", "(state:ready OR secret)", "args.n:>1"):
+        with pytest.raises(Forbidden, match="needs the right 'values'"):
+            await console.jobs(text)
+
+
+@pytest.mark.parametrize(
+    ("filter", "fits", "indexed"),
+    [
+        ("args.n:>95", lambda n: n > 95, False),
+        ("args.n:10..12", lambda n: 10 <= n <= 12, False),
+        ("-queue:bill args.n:<9", lambda n: n % 3 and n < 9, False),
+        ("-state:ready", lambda n: False, True),
+        ("-state:failed,running", lambda n: True, True),
+        ("args.n:<3 OR args.n:>97", lambda n: n < 3 or n > 97, False),
+        ("queue:bill -(args.even:true OR args.n:>9)", lambda n: n % 6 == 3 and n <= 9, False),
+        ("age:>1h", lambda n: False, True),
+        ("age:<1h attempts:0 priority:5", lambda n: True, False),
+        ("duration:>0s", lambda n: False, False),
+    ],
+)
+async def test_not_or_more_and_less(
+    console: Console, store: Store, filter: str, fits: Any, indexed: bool
+) -> None:  # fmt: skip
+    await fill(store, 100)
+    assert (await walk(console, filter))[0] == [f"j{n}" for n in reversed(range(100)) if fits(n)]
+    assert (await console.jobs(filter)).indexed is indexed
+    assert (await console.count(filter)).count == sum(bool(fits(n)) for n in range(100))
+
+
+async def test_a_bulk_action_takes_the_same_language(console: Console, store: Store) -> None:
+    await fill(store, 30)
+    done = await console.bulk("cancel", "(args.n:<3 OR args.n:>27) -args.n:29")
+    assert sorted(done.changed) == ["j0", "j1", "j2", "j28"]
+
+
+async def test_suggestions_come_from_the_store(app: Windlass, console: Console, store: Store) -> None:
+    await fill(store, 3)
+    await store.beat(Presence(id="web-1-4711-x", host="web-1", pid=4711, queues=["mail"], declares={}), 0, [])
+    ends = {
+        text: [each.filter for each in await console.suggest(text)]
+        for text in ("queue:b", "task:mail.s", "worker:web", "state:fa")
+    }  # fmt: skip
+    assert ends == {
+        "queue:b": ["queue:bill"], "task:mail.s": ["task:mail.send"], "worker:web": ["worker:web-1:4711"],
+        "state:fa": ["state:failed"],
+    }  # fmt: skip

@@ -127,6 +127,11 @@ def child_retries() -> int:
 
 
 @app.task(runs_in="process")
+def child_fails() -> None:
+    raise ValueError("no such address\nand more")
+
+
+@app.task(runs_in="process")
 def child_dies() -> None:
     note("start")
     os.kill(os.getpid(), signal.SIGKILL)

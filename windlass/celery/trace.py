@@ -25,7 +25,7 @@ from windlass.celery.reading import IGNORED, Reading
 from windlass.celery.rebuild import arguments_worth_keeping, rebuild
 from windlass.celery.request import Context, Extra, context_of, read_extra
 from windlass.celery.values import pack, pack_all, unpack
-from windlass.errors import Cancel, Signal, Snooze
+from windlass.errors import TOLD, Cancel, Signal, Snooze
 from windlass.errors import Reject as WindlassReject
 
 if TYPE_CHECKING:
@@ -203,6 +203,7 @@ def _answer(task: Task, job: Current, request: Context, ended: Ended) -> Any:
         raise Cancel(IGNORED) from value
     if state == states.REJECTED:
         raise (Snooze(0) if value.requeue else WindlassReject(str(value.reason or "rejected by the task"))) from value
+    setattr(value, TOLD, True)
     raise value
 
 
@@ -224,6 +225,7 @@ def _retry(task: Task, job: Current, asked: Retry) -> Any:
     delay = asked.when if isinstance(asked.when, int | float) else seconds_until(asked.when)
     error = _raised(asked)
     setattr(error, _DELAY, max(0.0, float(delay)))
+    setattr(error, TOLD, True)
     raise error
 
 

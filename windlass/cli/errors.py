@@ -6,6 +6,7 @@ from typing import IO, Any
 
 import click
 
+from windlass.core.filters import FilterError
 from windlass.errors import ConfigError, EnqueueError, StoreError, WindlassError
 
 DEBUG = "windlass.debug"
@@ -35,6 +36,8 @@ class NotDone(CliError):
 
 def as_cli_error(error: WindlassError) -> CliError:
     """Windlass's own errors as the command line shows them."""
+    if isinstance(error, FilterError):
+        return CliError(str(error), error.shown)
     if isinstance(error, ConfigError | EnqueueError | StoreError):
         return CliError(str(error))
     return NotDone(str(error))

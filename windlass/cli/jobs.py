@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import click
@@ -10,8 +12,10 @@ import msgspec
 from windlass.app import Windlass
 from windlass.cli import change, output
 from windlass.cli.errors import CliError, NotDone
+from windlass.cli.operator import operator, quoted
 from windlass.cli.target import Target, complete_queues, complete_tasks, need_words, run, takes_app
 from windlass.core.duration import from_ms, show_ms
+from windlass.core.filters import NAMES
 from windlass.core.job import LogLine, State
 from windlass.handle import JobInfo
 from windlass.why import Why
@@ -28,8 +32,14 @@ for _command in (change.promote, change.move, change.reprioritise, change.resche
     jobs.add_command(_command)
 
 
+def is_filter(word: str) -> bool:
+    """Whether a word is a filter's and no APP, which may look alike: ``queue:emails``. A file of that name wins."""
+    name = re.match(r"[-(]*([a-z]+)[:.]", word)
+    return name is not None and name[1] in NAMES and not Path(f"{name[1]}.py").is_file()
+
+
 @jobs.command("list")
-@takes_app()
+@takes_app("[FILTER]...", mine=is_filter)
 @click.option("--queue", default="", shell_complete=complete_queues, help="Only this queue.")
 @click.option("--state", "states", type=click.Choice(STATES), multiple=True, help="Only this state; repeatable.")
 @click.option("--task", default="", shell_complete=complete_tasks, help="Only this task.")
@@ -38,11 +48,22 @@ for _command in (change.promote, change.move, change.reprioritise, change.resche
 )
 @click.option("--after", default="", metavar="CURSOR", help="Go on behind an earlier page.")
 def list_jobs(
-    target: Target, as_json: bool, queue: str, states: tuple[str, ...], task: str, limit: int, after: str
-) -> None:
-    """List jobs, the newest first."""
-    app = target.load()
-    page = run(app, lambda: app.jobs(queue=queue, state=states, task=task, limit=limit, after=after))
+    target: Target, as_json: bool, words: list[str], queue: str, states: tuple[str, ...], task: str, limit: int,
+    after: str,
+) -> None:  # fmt: skip
+    """List jobs, the newest first.
+
+    FILTER is what the dashboard's box takes, best in quotes. One that begins with a dash stands behind --.
+
+    \b
+      windlass jobs list shop:app 'state:failed args.amount:>10 -tag:vip'
+      windlass jobs list shop:app 'task:mail.* (attempts:>=3 OR age:>1h)'
+      windlass jobs list shop:app 0Q7iAqXjjRPfw4shswgO
+    """
+    app, named = target.load(), " ".join(words).strip()
+    asked = {"state": ",".join(states), "queue": queue and quoted(queue), "task": task and quoted(task)}
+    filter = " ".join([f"({named})"] * bool(named) + [f"{name}:{value}" for name, value in asked.items() if value])
+    page = run(app, lambda: operator(app).records(filter if any(asked.values()) else named, after, limit))
     if as_json:
         output.print_json(page)
         return

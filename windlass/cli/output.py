@@ -148,6 +148,11 @@ def about(ms: int) -> str:
     return show_ms(ms).partition(" ")[0] if ms >= 60_000 else f"{ms // 1000}s"
 
 
+def slots(busy: int, slots: int, ahead: int) -> str:
+    """``20/20 +3``: slots that are busy, of how many, and jobs taken besides."""
+    return f"{busy}/{slots}" + (f" +{ahead}" if ahead else "")
+
+
 def clock(at: datetime | None) -> str:
     """Local time with its zone, and how long since."""
     return f"{at.astimezone():%Y-%m-%d %H:%M:%S %Z} ({ago(at)})" if at else ""

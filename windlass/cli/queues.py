@@ -15,8 +15,9 @@ from windlass.cli.limits import in_words, said, told, tuning
 from windlass.cli.operator import operator
 from windlass.cli.target import Target, run, takes_app
 from windlass.console import Console
-from windlass.console.values import Changed, WorkerRow
+from windlass.console.values import Changed, QueueRow, WorkerRow
 from windlass.core.job import State
+from windlass.core.limits import show_rate
 from windlass.gates import LimitInfo
 from windlass.orders import find_workers
 from windlass.queue import NOT_STARTED
@@ -42,7 +43,7 @@ def list_queues(target: Target, as_json: bool) -> None:
     app = target.load()
     found = run(app, app.queues)
     if as_json:
-        output.print_json(found)
+        output.print_json([_queue_json(info) for info in found])
     elif not found:
         output.note("no queue has had a job yet")
     else:
@@ -50,6 +51,21 @@ def list_queues(target: Target, as_json: bool) -> None:
         names = [str(state) for state in shown]
         rows = [_queue_row(info, shown) for info in found]
         output.table(("queue", *names, "oldest", "limits"), rows, right=(*names, "oldest"))
+
+
+def _queue_json(info: QueueInfo) -> dict[str, Any]:
+    """Every state with its number; of limits only those there are."""
+    limits = info.limits
+    counted = {"limit": limits.limit, "key_limit": limits.key_limit, "max_ready": limits.max_ready}
+    rates = {"rate": limits.rate, "key_rate": limits.key_rate}
+    return {
+        "name": info.name, "counts": {state.value: info.counts.get(state, 0) for state in State},
+        "oldest_ready": info.oldest_ready, "lanes": info.lanes, "paused": bool(limits.paused),
+        "draining": bool(limits.draining), "limits": {
+            **{name: most for name, most in counted.items() if most},
+            **{name: show_rate(rate) for name, rate in rates.items() if rate is not None and rate.every},
+        },
+    }  # fmt: skip
 
 
 def _queue_row(info: QueueInfo, shown: list[State]) -> list[Any]:
@@ -102,9 +118,10 @@ def drain_queue(target: Target, as_json: bool, words: list[str], timeout: float 
     `queues resume` lets jobs in again.
     """
 
-    async def drain(console: Console, name: str) -> None:
-        await console.drain_queue(name)
+    async def drain(console: Console, name: str) -> QueueRow:
+        row = await console.drain_queue(name)
         await console.app.queue(name).drain(timeout)
+        return row
 
     try:
         _act(target, words, drain, "drained", as_json)
@@ -128,8 +145,8 @@ def purge_queue(target: Target, as_json: bool, words: list[str], states: tuple[s
     """Delete the jobs of a queue that have not started. Asks for its name first."""
     name, app = one_name(words), target.load()
     ask_name(f"This deletes jobs of queue {name} for good.", name, yes, as_json)
-    count = run(app, lambda: _every(lambda: operator(app).purge_queue(name, name, states or NOT_STARTED)))
-    _tell("purged", count, as_json)
+    done = run(app, lambda: _every(lambda: operator(app).purge_queue(name, name, states or NOT_STARTED)))
+    _tell("purged", done, as_json)
 
 
 @queues.command("move")
@@ -142,18 +159,18 @@ def move_queue(target: Target, as_json: bool, words: list[str], states: tuple[st
         raise click.UsageError("give the name of the queue, and that of the other queue")
     name, app = words[0], target.load()
     ask_name(f"This moves jobs of queue {name} to queue {words[1]}.", name, yes, as_json)
-    count = run(app, lambda: _every(lambda: operator(app).move_queue(name, words[1], states or NOT_STARTED)))
-    _tell("moved", count, as_json)
+    done = run(app, lambda: _every(lambda: operator(app).move_queue(name, words[1], states or NOT_STARTED)))
+    _tell("moved", done, as_json)
 
 
-async def _every(step: Callable[[], Awaitable[Changed]]) -> int:
-    """As many bounded steps as it takes; how many jobs were changed."""
-    count = 0
-    while True:
+async def _every(step: Callable[[], Awaitable[Changed]]) -> Changed:
+    """As many bounded steps as it takes; how many jobs were changed, and what the first had to say."""
+    done = await step()
+    count, cursor = done.count, done.cursor
+    while cursor:
         reply = await step()
-        count += reply.count
-        if not reply.cursor:
-            return count
+        count, cursor = count + reply.count, reply.cursor
+    return Changed(count=count, note=done.note)
 
 
 def one_name(words: list[str]) -> str:
@@ -173,19 +190,29 @@ def ask_name(what: str, name: str, yes: bool, as_json: bool) -> None:
 
 
 def _act(
-    target: Target, words: list[str], act: Callable[[Console, str], Awaitable[object]], done: str, as_json: bool
+    target: Target, words: list[str], act: Callable[[Console, str], Awaitable[QueueRow]], done: str, as_json: bool
 ) -> None:
     name, app = one_name(words), target.load()
     queue = app.queue(name)
 
-    async def both() -> LimitInfo:
-        await act(operator(app), name)
-        return (await queue.info()).limits
+    async def both() -> tuple[str, LimitInfo]:
+        row = await act(operator(app), name)
+        return row.note, (await queue.info()).limits
 
-    told(f"queue {name}", done, run(app, both), as_json)
+    note, limits = run(app, both)
+    _warn(note)
+    told(f"queue {name}", done, limits, as_json)
 
 
-def _tell(done: str, count: int, as_json: bool) -> None:
+def _warn(note: str) -> None:
+    """Done all the same: a queue may be paused before its first job."""
+    if note:
+        output.note(f"warning: {note}")
+
+
+def _tell(done: str, changed: Changed, as_json: bool) -> None:
+    _warn(changed.note)
+    count = changed.count
     if as_json:
         output.print_json({done: count})
     else:
@@ -212,7 +239,7 @@ def list_workers(target: Target, as_json: bool) -> None:
     elif not found:
         output.note("no worker is running")
     else:
-        columns = ("worker", "state", "running", "done", "tasks", "up", "beat", "queues")
+        columns = ("worker", "state", "slots", "done", "tasks", "up", "beat", "queues")
         output.table(columns, [_worker_row(info) for info in found], right=columns[2:7])
 
 
@@ -275,13 +302,13 @@ def _order(
 def _worker_row(info: WorkerInfo) -> list[Any]:
     from rich.text import Text
 
-    who = info.presence
+    who, (busy, ahead) = info.presence, slots_of(info)
     mode = str(who.load.get("mode", "running"))
     state = Text("dead", "red") if not info.alive else Text("idle", "green") if info.idle else Text("busy", "blue")
     if info.alive and mode != "running":
         state = Text(mode, "yellow")
     up = output.about(int(time.time() * 1000) - who.started_at) if who.started_at else ""
     return [
-        f"{who.host}:{who.pid}", state, f"{slots_of(info).busy}/{who.concurrency}", who.load.get("done", ""),
+        f"{who.host}:{who.pid}", state, output.slots(busy, who.concurrency, ahead), who.load.get("done", ""),
         len(who.declares), up, f"{output.about(info.beat_age)} ago", ", ".join(who.queues),
     ]  # fmt: skip

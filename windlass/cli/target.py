@@ -49,15 +49,21 @@ def run(app: Windlass, make: Callable[[], Awaitable[T]]) -> T:
     return asyncio.run(body())
 
 
-def pick(words: tuple[str, ...], app: str | None, url: str | None, own: str, by_url: bool) -> tuple[Target, list[str]]:
-    """Which app or store is meant, and the command's own words. An explicit APP beats the environment."""
+def pick(
+    words: tuple[str, ...], app: str | None, url: str | None, own: str, by_url: bool,
+    mine: Callable[[str], bool] | None = None,
+) -> tuple[Target, list[str]]:  # fmt: skip
+    """Which app or store is meant, and the command's own words. An explicit APP beats the environment.
+
+    ``mine``: whether a word that looks like an APP is the command's own.
+    """
     app = app or click.get_current_context().meta.get("windlass.app")
     if app and url:
         raise click.UsageError("give an app or --url, not both")
     if app or url:
         return _named(Target(app or "", url or ""), words, own)
     env_app, env_url = os.environ.get("WINDLASS_APP", ""), os.environ.get("WINDLASS_URL", "") if by_url else ""
-    if words and (not own or not (env_app or env_url) or looks_like_app(words[0])):
+    if words and (not own or not (env_app or env_url) or (looks_like_app(words[0]) and not (mine and mine(words[0])))):
         return _named(Target(words[0]), words[1:], own)
     if env_app:
         return _named(Target(env_app), words, own)
@@ -77,7 +83,12 @@ def _named(target: Target, words: tuple[str, ...], own: str) -> tuple[Target, li
 
 
 def takes_app(
-    own: str = "", *, by_url: bool = True, json: bool = True, optional: bool = False
+    own: str = "",
+    *,
+    by_url: bool = True,
+    json: bool = True,
+    optional: bool = False,
+    mine: Callable[[str], bool] | None = None,
 ) -> Callable[[Command], Command]:
     """Give a command its APP argument with all its other forms, ``--json`` and ``--debug``.
 
@@ -92,7 +103,7 @@ def takes_app(
             named = os.environ.get("WINDLASS_APP") or (by_url and os.environ.get("WINDLASS_URL"))
             if optional and not given and not named:
                 return command(target=None, **options)
-            target, rest = pick(words, app_spec, url, own, by_url)
+            target, rest = pick(words, app_spec, url, own, by_url, mine)
             if own:
                 options["words"] = rest
             return command(target=target, **options)

@@ -6,9 +6,11 @@ from typing import Any
 
 import click
 
+from windlass.cli import output
 from windlass.cli.limits import said, told, tuning
 from windlass.cli.operator import operator
 from windlass.cli.target import Target, run, takes_app
+from windlass.core.hints import did_you_mean
 from windlass.gates import LimitInfo
 
 
@@ -56,7 +58,14 @@ def _act(
 
     async def act() -> LimitInfo:
         # Not by the console's own way: that knows only tasks which the app or a live worker declares.
-        async with operator(app).acting(f"{method}_task", words[0], **options or {}) as deed:
+        console = operator(app)
+        known = [row.name for row in await console.tasks()]
+        if words[0] not in known:
+            hint = did_you_mean(words[0], known)
+            output.note(
+                f"warning: nobody knows task {words[0]!r}{hint}: neither this app nor a live worker declares it"
+            )
+        async with console.acting(f"{method}_task", words[0], **options or {}) as deed:
             await deed.begin()
             await getattr(gate, method)(**options or {})
             deed.record.count = 1

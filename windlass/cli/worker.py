@@ -46,6 +46,7 @@ _COUNT: dict[str, Any] = {"type": click.IntRange(min=1), "metavar": "N"}
               help="Log from this level on.")  # fmt: skip
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True,
               help="Lines for people, or one JSON object per line.")  # fmt: skip
+@click.option("--log-success/--no-log-success", default=None, help="Log every job that succeeds [the app's setting].")
 @click.option("--child", is_flag=True, hidden=True, help="This is a supervisor's child.")
 @click.option("--describe", is_flag=True, hidden=True, help="Print what the banner shows as JSON, and exit.")
 def worker(target: Target, imports: tuple[str, ...], log_level: str, log_format: str, **given: Any) -> None:
@@ -74,7 +75,7 @@ def worker(target: Target, imports: tuple[str, ...], log_level: str, log_format:
 
 def worker_options(given: dict[str, Any]) -> dict[str, Any]:
     """The options of ``app.worker()`` out of those of the command."""
-    names = ("concurrency", "children", "grace", "max_jobs", "max_memory")
+    names = ("concurrency", "children", "grace", "max_jobs", "max_memory", "log_success")
     options = {name: given[name] for name in names if given[name] is not None}
     if given["queues"]:
         options["queues"] = given["queues"]

@@ -18,7 +18,7 @@ from windlass.core.duration import instant_ms, to_ms
 from windlass.core.hints import did_you_mean
 from windlass.core.ids import check_name
 from windlass.core.job import Job
-from windlass.core.options import CALL_NAMES, parse_options
+from windlass.core.options import CALL_NAMES, hint, parse_options
 from windlass.errors import ConfigError, NotFound
 from windlass.store.base import MAX_BATCH, Action, Change, ChangeReply, Store
 from windlass.task import Task
@@ -172,7 +172,7 @@ def call_options(options: Mapping[str, Any]) -> dict[str, Any]:
     chosen = {name: value for name, value in options.items() if value not in (None, "")}
     for name in chosen:
         if name not in CALL_NAMES:
-            raise ConfigError(f"a call has no option {name!r}{did_you_mean(name, CALL_NAMES)}")
+            raise ConfigError(f"a call has no option {name!r}{hint(name, CALL_NAMES)}")
     if "at" in chosen:
         chosen["at"] = _datetime(chosen["at"])
     return chosen

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
+from windlass.admin import JobPage
 from windlass.app import Windlass
 from windlass.breakers import Breaker, BreakerInfo
 from windlass.console import (
@@ -23,6 +24,7 @@ from windlass.console import (
     queues,
     schedules,
     snapshot,
+    suggest,
     tasks,
     views,
     workflows,
@@ -51,6 +53,7 @@ from windlass.console.values import (
 from windlass.core.access import EVERYTHING, Access
 from windlass.core.duration import Duration
 from windlass.core.ids import check_name
+from windlass.core.suggest import Suggestion
 from windlass.gates import LimitInfo
 from windlass.handle import Handle
 from windlass.store.base import Action, Change, StoreInfo
@@ -180,6 +183,14 @@ class Console:
     async def count(self, filter: str = "", action: str = "") -> Count:
         """How many jobs a filter finds: the dry run of ``bulk``. ``action``: only those it applies to."""
         return await bulk.count(self._desk, filter, action)
+
+    async def suggest(self, filter: str, at: int = -1) -> list[Suggestion]:
+        """What could stand next in a filter that somebody writes. ``at``: where the pen is; else at the end."""
+        return await suggest.suggest(self._desk, filter, at if at >= 0 else len(filter))
+
+    async def records(self, filter: str = "", after: str = "", limit: int = 50) -> JobPage:
+        """A page of the jobs a filter finds, with all that is known of each: for code that may see everything."""
+        return await jobs.record_page(self._desk, filter, after, limit)
 
     def export(self, filter: str = "", limit: int = 10_000) -> AsyncIterator[bytes]:
         """The jobs that a filter finds as lines of JSON."""

@@ -15,11 +15,12 @@ from windlass.console.audit import Deed, act
 from windlass.console.desk import Desk
 from windlass.console.flows import WorkflowDetail
 from windlass.console.overview import one_flowing
-from windlass.console.queues import breaker_rows, sees_gate, worker_row
+from windlass.console.queues import breaker_rows, doubt, sees_gate, worker_row
 from windlass.console.schedules import one_schedule, queue_of, schedule_of, timing_of
 from windlass.console.tasks import one_task
 from windlass.console.values import Changed, QueueRow, ScheduleRow, TaskRow, WorkerRow
 from windlass.console.workflows import graph_of, one_workflow
+from windlass.core.hints import did_you_mean
 from windlass.core.ids import check_name
 from windlass.core.job import State
 from windlass.core.schedule import begin, decode_plan
@@ -43,13 +44,15 @@ async def on_queue(
     async with act(desk, action, name, details) as deed:
         deed.need("read")  # the answer is for reading: who may not is told so before, not after
         deed.need(right, check_name("queue", name))
+        note = await doubt(desk, name)
         await deed.begin([name])
         await do()
         deed.record.count = 1
     try:
-        return await one_flowing(desk, name)
+        row = await one_flowing(desk, name)
     except NotFound:  # of a queue that has no jobs and no limits any more there is nothing to tell
-        return QueueRow(name=name)
+        row = QueueRow(name=name)
+    return msgspec.structs.replace(row, note=note) if note else row
 
 
 async def drain_queue(desk: Desk, name: str) -> QueueRow:
@@ -74,11 +77,14 @@ async def change_queue(
             raise ConfigError(f"to purge queue {name!r}, type its name: {confirm!r} is another")
         if change.queue == name:
             raise ConfigError(f"queue {name}: its jobs are in {name} already")
+        named = [name, *([change.queue] if change.queue else [])]
+        note = "; ".join(filter(None, [await doubt(desk, each) for each in named]))
         wanted = parse_states(list(states))
         if not wanted or State.RUNNING in wanted:
             raise ConfigError(f"queue {name}: running jobs are left alone; give other states")
         await deed.begin([name])
-        return await _in_steps(desk, deed, Query(queue=name, states=wanted, oldest_first=True), change)
+        done = await _in_steps(desk, deed, Query(queue=name, states=wanted, oldest_first=True), change)
+    return msgspec.structs.replace(done, note=note) if note else done
 
 
 async def _in_steps(desk: Desk, deed: Deed, query: Query, change: Change) -> Changed:
@@ -116,8 +122,9 @@ async def on_breaker(
 ) -> BreakerInfo:
     async with act(desk, action, name, details) as deed:
         deed.need("tune")
-        if name not in [info.name for info in await breaker_rows(desk)]:
-            raise NotFound(f"there is no breaker {name!r}")
+        known = [info.name for info in await breaker_rows(desk)]
+        if name not in known:
+            raise NotFound(f"there is no breaker {name!r}{did_you_mean(name, known)}")
         await deed.begin()
         # Not app.breaker(): that would make one up for every name somebody types.
         info = await do(desk.app.breakers.get(name) or Breaker(desk.app, name))

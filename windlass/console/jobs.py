@@ -6,13 +6,16 @@ from collections.abc import Iterable
 
 import msgspec
 
+from windlass.admin import JobPage
 from windlass.console import rows, show
 from windlass.console.desk import Desk, now_ms, page_size
 from windlass.console.search import plan_search, search
 from windlass.console.values import JobDetail, JobList, LogRow
 from windlass.core.access import Access
 from windlass.core.job import Job, LogLine, State
+from windlass.core.trace import trace_id
 from windlass.errors import JobLost
+from windlass.handle import job_info
 from windlass.store.base import MAX_BATCH, Action, Store
 from windlass.store.shared import ALLOWED
 from windlass.why import Reason, explain, read_facts
@@ -42,6 +45,13 @@ async def job_list(desk: Desk, filter: str, after: str, limit: int) -> JobList:
         jobs=[rows.job_row(desk.access, job) for job in found.jobs], cursor=found.cursor, partial=found.partial,
         looked=found.looked, indexed=plan.indexed,
     )  # fmt: skip
+
+
+async def record_page(desk: Desk, filter: str, after: str, limit: int) -> JobPage:
+    """The same, as handles show jobs; nothing is redacted."""
+    desk.need("values")
+    found = await search(desk, plan_search(desk, filter), after, page_size(limit, MAX_BATCH))
+    return JobPage([job_info(job) for job in found.jobs], found.cursor, found.partial)
 
 
 async def one_job(desk: Desk, id: str) -> Job:
@@ -81,13 +91,6 @@ def plain_reason(desk: Desk, reason: Reason) -> Reason:
     if desk.values or reason.code not in ("key_limited", "lane_gap", "lane_held"):
         return reason
     return msgspec.structs.replace(reason, text="it waits for its turn among the jobs of its key", by="")
-
-
-def trace_id(traceparent: str) -> str:
-    """The id of the trace in a W3C header, empty where there is none."""
-    parts = traceparent.split("-")
-    good = len(parts) >= 4 and len(parts[1]) == 32 and all(char in "0123456789abcdef" for char in parts[1])
-    return parts[1] if good and parts[1].strip("0") else ""
 
 
 def actions_of(access: Access, job: Job) -> tuple[str, ...]:

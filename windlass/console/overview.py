@@ -16,6 +16,7 @@ from windlass.console.values import Health, JobRow, Overview, QueueHealth, Queue
 from windlass.core.breaker import Mode
 from windlass.core.duration import show_ms
 from windlass.core.health import NO_WORKER, PAUSED, STUCK, flow_of, in_words, is_well
+from windlass.core.hints import did_you_mean
 from windlass.core.mute import MOST, SHELF, Mute, decode
 from windlass.core.terms import breaker_gate, queue_gate
 from windlass.errors import ConfigError, NotFound, StoreError
@@ -58,7 +59,8 @@ def flowing(now: Snapshot, queue: QueueInfo, pace: Pace) -> QueueRow:
 async def one_flowing(desk: Desk, name: str) -> QueueRow:
     found = [row for row in await flowing_queues(desk) if row.name == name]
     if not found:
-        raise NotFound(f"there is no queue {name!r}: it has had no job, and nothing declares or serves it")
+        hint = did_you_mean(name, queue_names(desk, await snapshot(desk)))
+        raise NotFound(f"there is no queue {name!r}{hint}: it has had no job, and nothing declares or serves it")
     return found[0]
 
 

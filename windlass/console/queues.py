@@ -11,6 +11,7 @@ from windlass.console import rows, show
 from windlass.console.desk import Desk
 from windlass.console.snapshot import Snapshot, running_jobs, snapshot
 from windlass.console.values import QueueRow, WorkerRow
+from windlass.core.hints import did_you_mean
 from windlass.core.job import Job
 from windlass.core.limits import NO_LIMITS
 from windlass.core.terms import queue_gate
@@ -31,6 +32,18 @@ def queue_names(desk: Desk, now: Snapshot) -> list[str]:
         if name.startswith(prefix) and gate.limits != NO_LIMITS
     }
     return sorted(name for name in names if desk.access.sees(name))
+
+
+async def doubt(desk: Desk, name: str) -> str:
+    """What to tell somebody who names a queue that nobody knows, empty where it is known. It may be meant: a queue can
+    be paused before its first job.
+    """
+    declared = {task.queue for task in desk.app.tasks.values()} | desk.app.handlers.keys()
+    known = [*queue_names(desk, await snapshot(desk)), *filter(desk.access.sees, declared)]
+    if name in known:
+        return ""
+    hint = did_you_mean(name, known)
+    return f"nobody knows queue {name!r}{hint}: it has had no job, and nothing declares or serves it"
 
 
 def queue_row(now: Snapshot, queue: QueueInfo, **pace: Any) -> QueueRow:
@@ -107,7 +120,8 @@ def number(load: dict[str, Any], name: str) -> float | None:
 async def one_worker(desk: Desk, id: str) -> WorkerRow:
     found = [row for row in await worker_rows(desk) if row.id == id]
     if not found:
-        raise NotFound(f"there is no worker {id!r}: it has left, or was never here")
+        hint = did_you_mean(id, [row.id for row in await worker_rows(desk)])
+        raise NotFound(f"there is no worker {id!r}{hint}: it has left, or was never here")
     return found[0]
 
 

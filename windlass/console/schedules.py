@@ -10,6 +10,7 @@ from windlass.console import show
 from windlass.console.desk import Desk, now_ms
 from windlass.console.values import Run, ScheduleRow
 from windlass.core.duration import show_ms
+from windlass.core.hints import did_you_mean
 from windlass.core.language import every
 from windlass.core.schedule import Plan, shown_plan
 from windlass.core.timing import Cron, Every, Once, Timing, cron, describe, find_zone
@@ -62,7 +63,8 @@ async def schedule_of(desk: Desk, name: str) -> Schedule:
     desk.need("read")
     row, _ = await read_row(await desk.store(), name)
     if row is None or not desk.access.sees(queue_of(row)):
-        raise NotFound(f"there is no schedule {name!r}")
+        hint = did_you_mean(name, [row.name for row in (await known(desk)).rows])
+        raise NotFound(f"there is no schedule {name!r}{hint}")
     return row
 
 

@@ -16,8 +16,9 @@ import msgspec
 from windlass.console import rows, show
 from windlass.console.desk import Desk, now_ms
 from windlass.core.access import Access
-from windlass.core.filters import Filter, Term, holds, parse_filter
+from windlass.core.filters import Either, Filter, Part, Term, parse_filter
 from windlass.core.job import Job, State
+from windlass.core.matching import holds, pasted
 from windlass.errors import ConfigError, Forbidden
 from windlass.store.base import MAX_BATCH, Query, Store
 
@@ -36,6 +37,8 @@ OF_VALUES = ("args", "text", "error", "key", "tag")
 
 IN_WORKFLOW = "w"
 _CURSOR = re.compile(r"(w?[0-9]{1,18})?")
+_ID = re.compile(r"[0-9A-Za-z_~]{20}")
+_WORKER = re.compile(r".+-[0-9]+-[0-9A-Za-z_~]{20}")
 
 
 class Found(NamedTuple):
@@ -52,7 +55,7 @@ class Plan(NamedTuple):
 
     filter: Filter
     query: Query
-    rest: tuple[Term, ...]
+    rest: tuple[Part, ...]
 
     @property
     def indexed(self) -> bool:
@@ -84,6 +87,16 @@ class Seen:
         return f"{error.type}: {error.message}" if error else ""
 
     @cached_property
+    def numbers(self) -> dict[str, float | None]:
+        job, now = self._job, now_ms()
+        ended = now if job.state is State.RUNNING else job.finished_at
+        return {
+            "attempts": job.attempt, "crashes": job.crashes, "priority": job.priority, "accepted": job.enqueued_at,
+            "age": now - job.enqueued_at,
+            "duration": max(0, ended - job.started_at) if job.started_at and ended else None,
+        }  # fmt: skip
+
+    @cached_property
     def args(self) -> Any:
         return show.decoded(self._access, self._job.payload)
 
@@ -97,24 +110,40 @@ def plan_search(desk: Desk, text: str) -> Plan:
     """What a filter means for this user."""
     desk.need("read")
     found = parse_filter(text, now_ms())
-    for term in found.terms:
-        if term.name in OF_VALUES and not desk.values:
-            raise Forbidden(f"a filter by {_shown(term)} needs the right 'values'", right="values")
+    if not desk.values:
+        found = msgspec.structs.replace(found, parts=tuple(_without_values(part) for part in found.parts))
     fields: dict[str, Any] = {"since": found.since, "until": found.until}
-    rest: list[Term] = []
-    for term in found.terms:
-        asked = _asked(term)
+    rest: list[Part] = []
+    for part in found.parts:
+        asked = _asked(part) if isinstance(part, Term) else None
         if asked is None or asked.keys() & fields.keys():
-            rest.append(term)
+            rest.append(part)
         else:
             fields |= asked
     if fields.get("states") == (State.RUNNING,):
         # Only running jobs are found by their worker; of others it is the last that had them.
-        mine = next((term for term in rest if term.name == "worker" and term.exact), None)
+        mine = next((part for part in rest if isinstance(part, Term) and _is_worker(part)), None)
         if mine is not None:
             rest.remove(mine)
             fields["worker"] = mine.exact
     return Plan(found, Query(**fields), tuple(rest))
+
+
+def _is_worker(term: Term) -> bool:
+    """Whether it names one worker by all of its id: HOST-PID-…"""
+    return term.name == "worker" and _WORKER.fullmatch(term.exact) is not None
+
+
+def _without_values(part: Part) -> Part:
+    """A part as somebody may ask it who may not see values: a word may be an id, and is looked for as that alone."""
+    if isinstance(part, Either):
+        branches = tuple(tuple(_without_values(each) for each in branch) for branch in part.branches)
+        return msgspec.structs.replace(part, branches=branches)
+    if part.name == "text" and _ID.fullmatch(pasted(part.values[0].text)):
+        return msgspec.structs.replace(part, name="ident")
+    if part.name in OF_VALUES:
+        raise Forbidden(f"a filter by {_shown(part)} needs the right 'values'", right="values")
+    return part
 
 
 def _shown(term: Term) -> str:
@@ -124,7 +153,8 @@ def _shown(term: Term) -> str:
 def _asked(term: Term) -> dict[str, Any] | None:
     """The part of a query that says the same as a term, None where none does."""
     if term.name == "state":
-        return {"states": tuple(State(value.text) for value in term.values)}
+        named = tuple(State(value.text) for value in term.values)
+        return {"states": tuple(state for state in State if state not in named) if term.negated else named}
     if term.name in ("queue", "task", "fingerprint") and term.exact:
         return {term.name: term.exact}
     return None
@@ -140,12 +170,17 @@ async def search(desk: Desk, plan: Plan, after: str, limit: int) -> Found:
     """A page of the jobs that a filter finds, the newest first."""
     check_cursor(after)
     store = await desk.store()
-    named = {term.name: term for term in plan.filter.terms if term.name in ("id", "workflow")}
+    terms = [term for term in plan.filter.terms if not term.negated]
+    named = {term.name: term for term in terms if term.name in ("id", "workflow")}
     try:
         if "id" in named and not any(wanted.glob for wanted in named["id"].values):
             return await _by_id(desk, store, plan, [wanted.text for wanted in named["id"].values])
         if "workflow" in named and named["workflow"].exact:
             return await _in_workflow(desk, store, plan, named["workflow"].exact, after, limit)
+        if words := [term for term in terms if term.name in ("text", "ident")]:
+            found = await _by_word(desk, store, plan, pasted(words[0].values[0].text), after, limit)
+            if found is not None:
+                return found
         return await _walk(desk, store, plan, after, limit)
     except ValueError as error:
         raise ConfigError(f"cursor {after!r} is not one this listing gave out") from error
@@ -156,7 +191,7 @@ def picks(desk: Desk, plan: Plan, job: Job) -> bool:
     if not desk.access.sees(job.queue):
         return False
     seen = Seen(desk.access, job)
-    return all(holds(term, seen) for term in plan.rest)
+    return all(holds(part, seen) for part in plan.rest)
 
 
 def picks_all(desk: Desk, plan: Plan, job: Job) -> bool:
@@ -167,12 +202,22 @@ def picks_all(desk: Desk, plan: Plan, job: Job) -> bool:
     if late or (plan.query.states and job.state not in plan.query.states):
         return False
     seen = Seen(desk.access, job)
-    return all(holds(term, seen) for term in plan.filter.terms)
+    return all(holds(part, seen) for part in plan.filter.parts)
 
 
 async def _by_id(desk: Desk, store: Store, plan: Plan, ids: list[str]) -> Found:
     known = await store.get(list(dict.fromkeys(ids))[:MOST_IDS])
     return Found([job for job in known if job is not None and picks_all(desk, plan, job)], "", False, len(ids))
+
+
+async def _by_word(desk: Desk, store: Store, plan: Plan, word: str, after: str, limit: int) -> Found | None:
+    """A word may be the id of a job or of a workflow that was pasted; None where it is not."""
+    if not word or (after and not after.startswith(IN_WORKFLOW)):
+        return None
+    if await store.graph(word) is not None:
+        return await _in_workflow(desk, store, plan, word, after, limit)
+    (job,) = await store.get([word])
+    return Found([job], "", False, 1) if job is not None and picks_all(desk, plan, job) else None
 
 
 async def _in_workflow(desk: Desk, store: Store, plan: Plan, id: str, after: str, limit: int) -> Found:

@@ -13,6 +13,7 @@ from windlass.console.numbers import NOTHING, task_numbers
 from windlass.console.snapshot import Snapshot, snapshot
 from windlass.console.values import TaskRow
 from windlass.core.chart import OTHER
+from windlass.core.hints import did_you_mean
 from windlass.core.terms import task_gate
 from windlass.errors import NotFound
 from windlass.schema import task_schema
@@ -60,7 +61,8 @@ async def one_task(desk: Desk, name: str) -> TaskRow:
     desk.need("read")
     row = task_row(desk, await snapshot(desk), name)
     if row is None:
-        raise NotFound(f"there is no task {name!r}: neither this app nor a live worker declares it")
+        hint = did_you_mean(name, [row.name for row in await task_rows(desk)])
+        raise NotFound(f"there is no task {name!r}{hint}: neither this app nor a live worker declares it")
     return row
 
 

@@ -159,7 +159,8 @@ class Warn(msgspec.Struct, frozen=True, kw_only=True):
 class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
     """A queue. ``workers``: live ones that serve it. ``per_minute``: jobs over in the last whole minute by outcome.
 
-    ``flow``: idle, flowing, saturated, stuck, paused, draining or no_worker.
+    ``flow``: idle, flowing, saturated, stuck, paused, draining or no_worker. ``note``: in the answer to a change, that
+    nobody knows this queue.
     """
 
     name: str
@@ -174,10 +175,12 @@ class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
     flow: str = "idle"
     per_minute: dict[str, int] = {}
     spark: list[int] = []
+    note: str = ""
 
 
 class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker. ``lag``: how late its event loop was of late, in ms. ``memory`` in bytes.
+    """A worker. ``lag``: how late its event loop was of late, in ms. ``memory`` in bytes. ``running``: jobs it has
+    taken and not ended: ``busy`` slots, and ``ahead`` besides, which wait for a slot or belong to a batch.
 
     ``mode``: ``running``, ``quiet`` (it claims nothing more) or ``stopping``. ``ordered``: the last order it was given,
     which it may not have heard of yet, and ``order_reason`` why. ``running``: its claims; ``busy`` of them have a slot,
@@ -194,6 +197,8 @@ class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
     started_at: int
     slots: int
     running: int
+    busy: int = 0
+    ahead: int = 0
     done: int = 0
     memory: int = 0
     cpu: float | None = None
@@ -202,8 +207,6 @@ class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
     mode: str = "running"
     ordered: str = ""
     order_reason: str = ""
-    busy: int = 0
-    ahead: int = 0
     actions: tuple[str, ...] = ()
     jobs: list[JobRow] = []
 
@@ -334,12 +337,15 @@ class TaskRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Changed(msgspec.Struct, frozen=True, kw_only=True):
-    """What an action did. ``skipped``: ids with the reason. ``cursor``: there is more, go on from here."""
+    """What an action did. ``skipped``: ids with the reason. ``cursor``: there is more, go on from here. ``note``: that
+    nobody knows a queue that was named.
+    """
 
     changed: list[str] = []
     skipped: dict[str, str] = {}
     cursor: str = ""
     count: int = 0
+    note: str = ""
 
 
 class Count(msgspec.Struct, frozen=True, kw_only=True):

@@ -27,7 +27,7 @@ def describe(exc: BaseException) -> ErrorInfo:
     kind = safe.kind(exc)
     message = safe.text(exc, MAX_MESSAGE, keep_end=True)
     try:
-        trace = _users_part(exc.__traceback__)
+        trace = users_part(exc.__traceback__)
         written = "".join(traceback.format_exception(type(exc), exc, trace))
         print_ = fingerprint(kind, trace)
     except BaseException as error:
@@ -42,7 +42,7 @@ def fingerprint(kind: str, trace: TracebackType | None) -> str:
     return hashlib.blake2s(said, digest_size=6).hexdigest()
 
 
-def _users_part(trace: TracebackType | None) -> TracebackType | None:
+def users_part(trace: TracebackType | None) -> TracebackType | None:
     """The traceback without the frames of the worker, and of the Celery layer on it, at its start."""
     part = trace
     while part is not None and any(own in part.tb_frame.f_code.co_filename for own in _OWN):

@@ -18,6 +18,8 @@ LEASE_LOST = "lease lost"
 CRASHED, UNKNOWN, EXPIRED, DROPPED = "worker crashed", "unknown task", "expired", "queue full"
 UNWRITABLE = "the outcome cannot be written"
 CORRUPT, CORRUPT_MARK = "corrupt record", "corrupt-record"
+ENGINE_MADE = frozenset({"worker-crashed", "lease-lost", "unknown-task", "expired", "queue-full", "corrupt-record"})
+"""Fingerprints of the failures that an engine decides alone, with no worker at hand."""
 
 _error_decoder = msgspec.json.Decoder(ErrorInfo)
 _encode = msgspec.json.Encoder().encode
@@ -63,13 +65,14 @@ class Succeeded(msgspec.Struct):
 class Failed(msgspec.Struct):
     """The attempt failed; ``retry_in`` is the delay of the next one, or None when it was the last.
 
-    ``trips``: it is an error to the circuit breaker of its task.
+    ``trips``: it is an error to the circuit breaker of its task. ``told``: whoever ran it has logged it already.
     """
 
     error: ErrorInfo
     retry_in: int | None = None
     reason: str = ""
     trips: bool = False
+    told: bool = False
 
 
 class Snoozed(msgspec.Struct):

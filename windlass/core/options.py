@@ -255,12 +255,49 @@ TASK_NAMES = frozenset(BatchOptions.__optional_keys__ | BatchOptions.__required_
 CALL_NAMES = frozenset(CallOptions.__optional_keys__)
 
 
+PEERS = {
+    "time_limit": "timeout", "job_timeout": "timeout", "soft_time_limit": "soft_timeout",
+    "max_retries": "retries", "max_tries": "retries", "attempts": "retries", "retry_kwargs": "retries",
+    "autoretry_for": "retry_on", "retry_for": "retry_on", "retry_when": "retry_on",
+    "dont_autoretry_for": "give_up_on", "throws": "give_up_on",
+    "default_retry_delay": "backoff", "retry_delay": "backoff", "retry_backoff": "backoff", "retry_jitter": "backoff",
+    "retry_backoff_max": "backoff", "min_backoff": "backoff", "max_backoff": "backoff", "interval": "backoff",
+    "countdown": "delay", "_defer_by": "delay", "eta": "at", "_defer_until": "at",
+    "rate_limit": "rate", "limiter": "rate", "concurrency": "limit",
+    "task_id": "id", "job_id": "id", "jobId": "id", "_job_id": "id",
+    "ignore_result": "result", "store_results": "result",
+    "removeOnComplete": "keep", "removeOnFail": "keep", "keep_result": "keep", "result_ttl": "keep",
+    "result_expires": "keep", "failure_ttl": "keep",
+    "ttl": "expires", "max_age": "expires", "_expires": "expires",
+    "acks_late": "on_crash", "reject_on_worker_lost": "on_crash", "queue_name": "queue", "_queue_name": "queue",
+    "deduplication": "unique", "singleton": "unique",
+}  # fmt: skip
+"""What other systems call an option, and what it is called here."""
+
+_NO_OPTION = {"bind": "a task needs no binding: `current()` is the running job", "base": "use middleware instead"}
+
+
+def hint(name: str, names: Iterable[str]) -> str:
+    """What was probably meant by an option that does not exist here: the same under another name, or a misspelling."""
+    known = list(names)
+    if name in _NO_OPTION:
+        return f" ({_NO_OPTION[name]})"
+    ours = PEERS.get(name)
+    if ours is None:
+        return did_you_mean(name, known)
+    if ours in known:
+        return f" (did you mean {ours!r}?)"
+    scopes = {"a task": TASK_NAMES, "a call": CALL_NAMES, "a queue": QUEUE_NAMES}
+    where = " or ".join(scope for scope, has in scopes.items() if ours in has)
+    return f" (did you mean {ours!r}? That is an option of {where})"
+
+
 def parse_options(given: Mapping[str, object], names: Iterable[str], where: str) -> dict[str, Any]:
     """Checked and normalised options, or a ConfigError that says what is wrong and where."""
     parsed = {}
     for name, value in given.items():
         if name not in names:
-            raise ConfigError(f"{where} got an unknown option {name!r}{did_you_mean(name, names)}")
+            raise ConfigError(f"{where} got an unknown option {name!r}{hint(name, names)}")
         try:
             parsed[name] = PARSERS[name](value, name)
         except ConfigError as error:

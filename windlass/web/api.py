@@ -20,6 +20,7 @@ TABLE: tuple[Operation, ...] = (
     Operation("GET", "/store", reads.store_info),
     Operation("GET", "/events", reads.follow_events, sends=EVENTS, each=Event),
     Operation("GET", "/count", reads.count_jobs),
+    Operation("GET", "/suggest", reads.suggest_filter),
     Operation("GET", "/export", reads.export_jobs, "values", sends=LINES),
     Operation("GET", "/jobs", reads.list_jobs),
     Operation("POST", "/jobs", writes.enqueue, "enqueue", status=201),

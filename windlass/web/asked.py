@@ -44,6 +44,13 @@ class FilterQuery(msgspec.Struct, kw_only=True):
     filter: Filter = ""
 
 
+class SuggestQuery(msgspec.Struct, kw_only=True):
+    """``at``: how many characters of the filter stand before the pen; -1 for all."""
+
+    filter: Filter = ""
+    at: Annotated[int, Meta(ge=-1, le=4_000)] = -1
+
+
 class ExportQuery(msgspec.Struct, kw_only=True):
     filter: Filter = ""
     limit: Annotated[int, Meta(ge=1, le=100_000)] = 10_000

@@ -13,6 +13,9 @@ from windlass.core.job import State
 _WORD = re.compile(r'(?:"(?:[^"\\]|\\.)*"|\\.|[^\s"\\])+', re.DOTALL)
 
 
+_JOINED = re.compile(r"(?:^|\s)(?:[-(]*\(|OR(?=\s|$))")
+
+
 class Chip(msgspec.Struct, frozen=True, kw_only=True):
     """A state to pick. ``filter``: what the filter becomes. ``count``: where it is known without a search."""
 
@@ -23,8 +26,15 @@ class Chip(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def with_term(text: str, name: str, value: str) -> str:
-    """The filter with one name set to a value, or without it where the value is empty."""
-    kept = [word for word in _WORD.findall(text) if not word.lower().startswith(f"{name}:")]
+    """The filter with one name set to a value, or without it where the value is empty.
+
+    What has OR or brackets in it is put in brackets as it is, and the name beside them.
+    """
+    if _JOINED.search(text):
+        whole = re.sub(rf"(?<=\)) {name}:\S+$", "", text)
+        whole = whole if whole != text else f"({text})"
+        return f"{whole} {name}:{quoted(value)}" if value else whole if text.startswith("(") else text
+    kept = [word for word in _WORD.findall(text) if not word.lower().lstrip("-").startswith(f"{name}:")]
     return " ".join([*kept, f"{name}:{quoted(value)}"] if value else kept)
 
 
@@ -47,6 +57,6 @@ def chips(text: str, filter: Filter, queues: list[QueueRow]) -> list[Chip]:
     found = [Chip(text="All", filter=with_term(text, "state", ""), on=not named)]
     for state in State:
         count = sum(row.counts.get(state, 0) for row in rows) if counted else None
-        on = any(value.text == state for term in named for value in term.values)
+        on = any((value.text == state) is not term.negated for term in named for value in term.values)
         found.append(Chip(text=state.capitalize(), filter=with_term(text, "state", state), on=on, count=count))
     return found

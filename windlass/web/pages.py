@@ -17,7 +17,7 @@ from windlass.console.console import Console
 from windlass.console.values import JobList, QueueRow
 from windlass.core.access import Access
 from windlass.core.chart import OTHER
-from windlass.core.filters import NAMES, Filter, parse_filter
+from windlass.core.filters import COMPARED, NAMES, Filter, parse_filter
 from windlass.errors import ConfigError
 from windlass.web import svg
 from windlass.web.api import TABLE
@@ -103,18 +103,18 @@ async def job_list(request: Request) -> Response:
     if changed != text or asked.keys() & {"queue", "task"}:
         query = f"?{urlencode({'filter': changed})}" if changed else ""
         return RedirectResponse(f"{request.scope.get('root_path', '')}/jobs{query}", 303)
-    wrong, filter, found = "", Filter(), JobList(jobs=[])
+    wrong, place, filter, found = "", "", Filter(), JobList(jobs=[])
     try:
         filter = parse_filter(text, now_ms())
         found = await console.jobs(text, asked.get("after", ""))
     except ConfigError as error:
-        wrong = str(error)
+        wrong, place = str(error), getattr(error, "shown", "")
     rows = await console.queues()
     response = await page(
-        request, "jobs.html", filter=text, after=asked.get("after", ""), found=found, wrong=wrong,
+        request, "jobs.html", filter=text, after=asked.get("after", ""), found=found, wrong=wrong, place=place,
         chips=chips(text, filter, rows), picked=picked(filter), tasks=await task_names(console),
-        views=await console.views(), names=[f"{name}:" for name in NAMES], actions=bulk_actions(console.access),
-        total=sum(tally(rows, state) for state in TALLIED),
+        views=await console.views(), names=[f"{name}:" for name in NAMES], compared=COMPARED,
+        actions=bulk_actions(console.access), total=sum(tally(rows, state) for state in TALLIED),
     )  # fmt: skip
     response.status_code = 422 if wrong else 200
     return response

@@ -28,6 +28,7 @@ from windlass.console.values import (
     WorkerRow,
 )
 from windlass.core.job import Job
+from windlass.core.suggest import Suggestion
 from windlass.gates import LimitInfo
 from windlass.store.base import StoreInfo
 from windlass.web import asked as ask
@@ -178,6 +179,11 @@ async def store_info(console: Console) -> StoreInfo:
 async def count_jobs(console: Console, asked: ask.FilterQuery) -> Count:
     """How many jobs a filter finds: look here before acting on it."""
     return await console.count(asked.filter)
+
+
+async def suggest_filter(console: Console, asked: ask.SuggestQuery) -> list[Suggestion]:
+    """What could stand next in a filter that somebody writes: each is the whole filter, and what is new in it."""
+    return await console.suggest(asked.filter, asked.at)
 
 
 async def export_jobs(console: Console, request: Request, asked: ask.ExportQuery) -> Response:

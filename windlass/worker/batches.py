@@ -64,7 +64,7 @@ class Batch(Run):
             try:
                 _, args, _ = arguments(run)
             except Exception as error:
-                self.outcomes[run.claim.id] = bad_payload(error)
+                self.outcomes[run.claim.id] = bad_payload(run, error)
                 continue
             self.called.append(run)
             items.append(args[0])

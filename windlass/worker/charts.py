@@ -12,10 +12,11 @@ import time
 
 from windlass.core.chart import KEPT, MINUTE, encode_sheet, sheet_key
 from windlass.errors import StoreError
+from windlass.logs import Steady
 from windlass.store.base import Item, Store
 from windlass.worker.tracker import Slot, Tracker
 
-log = logging.getLogger("windlass.worker")
+log = Steady(logging.getLogger("windlass.worker"))
 
 EVERY = 5.0
 MOST = 300

@@ -24,6 +24,7 @@ from typing import Any
 from windlass import logs
 from windlass.core.failure import describe
 from windlass.core.lifecycle import Failed, Outcome
+from windlass.logs import Steady
 from windlass.worker.frames import (
     CancelRun,
     FromChild,
@@ -47,7 +48,7 @@ from windlass.worker.inside import here
 from windlass.worker.memory import resident_bytes
 from windlass.worker.metering import ChildMeter
 
-log = logging.getLogger("windlass.worker")
+log = Steady(logging.getLogger("windlass.worker"))
 
 Emit = Callable[[str, Any], None]
 Body = Callable[[Any, RunRequest, Emit], Outcome]

@@ -16,6 +16,7 @@ from windlass.core.failure import describe
 from windlass.core.job import Claim
 from windlass.core.lifecycle import Crashed, HandedBack, Outcome, Stopped
 from windlass.errors import WindlassError
+from windlass.logs import Steady
 from windlass.watch import Watcher, carried
 from windlass.worker import runner
 from windlass.worker.frames import RunRequest
@@ -29,7 +30,7 @@ from windlass.worker.runner import CANCELLED, LOST, SHUT_DOWN, TIMED_OUT, Run, S
 if TYPE_CHECKING:
     from windlass.task import Task
 
-log = logging.getLogger("windlass.worker")
+log = Steady(logging.getLogger("windlass.worker"))
 
 
 class Children:

@@ -21,12 +21,14 @@ from windlass.core.job import Claim
 from windlass.core.lifecycle import Adopting, Failed, HandedBack, Outcome, Transition, decide
 from windlass.errors import Cancel, SoftTimeout
 from windlass.failpoints import failpoint
+from windlass.logs import Steady
 from windlass.store.base import MAX_BATCH
 from windlass.worker import runner
 from windlass.worker.batches import BATCH, Batch, Batches
 from windlass.worker.children import Children
 from windlass.worker.graphs import Graphs
 from windlass.worker.guards import Guards
+from windlass.worker.joblog import JobLog
 from windlass.worker.notes import NoteBuffer
 from windlass.worker.runner import LOST, SHUT_DOWN, TIMED_OUT, Run, SoftTask, run_elsewhere, run_on_loop, soften
 from windlass.worker.threads import Threads
@@ -36,7 +38,7 @@ from windlass.worker.tracker import Tracker
 if TYPE_CHECKING:
     from windlass.app import Windlass
 
-log = logging.getLogger("windlass.worker")
+log = Steady(logging.getLogger("windlass.worker"))
 
 WAIT_LIMIT = 0.5
 
@@ -58,11 +60,10 @@ class Executor:
         self.held: dict[str, Run] = {}
         self.waiting: deque[Run] = deque()
         self.finished: list[Transition] = []
-        self.active = self.started = 0
-        self.stuck = 0
-        self.completed = 0
+        self.active = self.started = self.stuck = self.completed = 0
         self.tracker = Tracker(concurrency)
         self.worker = ""
+        self.log = JobLog()
         self._start_is_due = False
         self._context = contextvars.copy_context()
         self._batches = Batches(app, notes, self.state, self.timers)
@@ -279,7 +280,10 @@ class Executor:
             log.exception("what became of job %s (%s) could not be reported", run.claim.id, run.claim.task)
 
     def _report(self, run: Run, outcome: Outcome, move: Transition) -> None:
-        """To breakers, charts and watchers, which may look on and change nothing."""
+        """To the log, breakers, charts and watchers, which may look on and change nothing."""
+        if move.event != "succeeded" or self.log.success:
+            self.log.tell(run, outcome, move, self.worker)
+        run.raised = None  # its traceback holds the run, and all that the task had
         if self._guards is not None:
             self._guards.left(run, outcome)
         self.tracker.settled(run.claim, move.event, run.began)
@@ -327,7 +331,6 @@ class Executor:
             exc = runner.timed_out(run)
             self._settle(run, run.judge(exc))
             self._threads.inject(run, SoftTimeout)
-            log.warning("job %s (%s) timed out in a thread, which goes on", run.claim.id, run.claim.task)
         elif run.place == "process":
             self._children.kill(run, "timed out")
         elif run.handle is not None:

@@ -17,11 +17,12 @@ from windlass.core.job import Claim, ErrorInfo
 from windlass.core.lifecycle import Adopted, Adopting, Failed
 from windlass.errors import StoreUnavailable
 from windlass.failpoints import failpoint
+from windlass.logs import Steady
 from windlass.plan import PART
 from windlass.store.base import Accept, Store
 from windlass.values import read_value
 
-log = logging.getLogger("windlass.worker")
+log = Steady(logging.getLogger("windlass.worker"))
 
 T = TypeVar("T")
 

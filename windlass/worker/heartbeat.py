@@ -20,10 +20,11 @@ from concurrent.futures import Future
 
 from windlass.errors import StoreError
 from windlass.failpoints import failpoint
+from windlass.logs import Steady
 from windlass.portal import new_event_loop
 from windlass.store.base import BeatReply, Presence, Store, SweepReply
 
-log = logging.getLogger("windlass.worker")
+log = Steady(logging.getLogger("windlass.worker"))
 
 EXIT_STALLED = 70
 LAGS = 10
@@ -40,8 +41,10 @@ class Watched:
         held: Callable[[], list[str]],
         on_beat: Callable[[str, BeatReply], None],
         on_silence: Callable[[], None],
+        on_sweep: Callable[[SweepReply], None],
     ) -> None:
         self.presence, self.acked, self.held, self.on_beat, self.on_silence = presence, acked, held, on_beat, on_silence
+        self.on_sweep = on_sweep
 
 
 class Heartbeat:
@@ -145,6 +148,7 @@ class Heartbeat:
                 self._worker_loop.call_soon_threadsafe(self._watched.on_silence)
             return min(self._beat, 1.0)
         self._tell_of(reply)
+        self._worker_loop.call_soon_threadsafe(self._watched.on_sweep, reply)
         if reply.more:
             return 0.0
         return self._beat if reply.next_check < 0 else min(self._beat, (reply.next_check + 1) / 1000)

@@ -11,9 +11,10 @@ from typing import Any
 
 from windlass.core.job import Claim
 from windlass.errors import StoreUnavailable
+from windlass.logs import Steady
 from windlass.store.base import MAX_BATCH, Note, Store
 
-log = logging.getLogger("windlass.worker")
+log = Steady(logging.getLogger("windlass.worker"))
 
 INTERVAL = 0.1
 MAX_LINES = 1_000

@@ -37,6 +37,7 @@ from windlass.core.notice import (
 from windlass.core.schedule import NAME_HEADER
 from windlass.core.standstill import tell_of_queues, tell_of_schedules
 from windlass.errors import StoreError
+from windlass.logs import Steady
 from windlass.notices import QUEUE, TASK
 from windlass.store.base import MAX_BATCH, Accept, Query, Store
 from windlass.store.shared import host_clock
@@ -45,7 +46,7 @@ from windlass.worker.lookout import Lookout
 if TYPE_CHECKING:
     from windlass.app import Windlass
 
-log = logging.getLogger("windlass.worker")
+log = Steady(logging.getLogger("windlass.worker"))
 
 LEASE, BOOK = "windlass:notices:lease", "windlass:notices:book"
 LEASE_MS = 6_000

@@ -8,10 +8,11 @@ from collections.abc import Callable
 
 from windlass.core.job import Finished
 from windlass.errors import StoreError
+from windlass.logs import Steady
 from windlass.orders import Given, ear, read
 from windlass.store.base import Store
 
-log = logging.getLogger("windlass.worker")
+log = Steady(logging.getLogger("windlass.worker"))
 
 AGAIN = 1.0
 """Seconds until an order that could not be read is asked for again."""

@@ -35,6 +35,7 @@ class Plan(msgspec.Struct, frozen=True):
     stall_limit: float = 3600.0
     max_jobs: int = 0
     max_memory: int = 0
+    log_success: bool = False
 
 
 def plan(app: Windlass, options: Mapping[str, Any]) -> Plan:
@@ -53,6 +54,9 @@ def plan(app: Windlass, options: Mapping[str, Any]) -> Plan:
     for name in ("grace", "stall_warning", "stall_limit"):
         if name in options:
             checked[name] = to_ms(options[name] or 0, name) / 1000
+    checked["log_success"] = options.get("log_success", app.settings.log_success)
+    if not isinstance(checked["log_success"], bool):
+        raise ConfigError(f"the worker's log_success is {checked['log_success']!r}; give True or False")
     if checked.get("stall_warning") == 0:
         raise ConfigError("the worker's stall_warning is 0; give a duration above 0")
     return Plan(queues, weights, **checked)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from windlass.errors import ConfigError, WindlassError
+from windlass.logs import Steady
 from windlass.worker import frames
 from windlass.worker.frames import FromChild, Measured, Note, RunReply, RunRequest
 from windlass.worker.gather import Measures
@@ -23,7 +24,7 @@ from windlass.worker.process import ChildDied, ChildProcess, ChildStartFailed, P
 
 __all__ = ["ChildDied", "ChildStartFailed", "PoolClosed", "ProcessPool", "RunReply", "RunRequest"]
 
-log = logging.getLogger("windlass.worker")
+log = Steady(logging.getLogger("windlass.worker"))
 
 WORKER_STOPS = "the worker is stopping"
 _CHILD = (sys.executable, "-m", "windlass.worker.child")

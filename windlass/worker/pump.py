@@ -16,12 +16,13 @@ from windlass.core import safe
 from windlass.core.lifecycle import UNWRITABLE, Transition, unwritable
 from windlass.errors import StoreError, StoreUnavailable
 from windlass.failpoints import failpoint
+from windlass.logs import Steady
 from windlass.store.base import MAX_BATCH, ExchangeReply, Serial, Store, Want
 from windlass.worker.executor import Executor
 from windlass.worker.notes import NoteBuffer
 from windlass.worker.shares import Shares
 
-log = logging.getLogger("windlass.worker")
+log = Steady(logging.getLogger("windlass.worker"))
 
 LOOK_AHEAD_SECONDS = 0.03
 LOOK_AHEAD_MAX = 2_000

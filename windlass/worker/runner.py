@@ -35,7 +35,18 @@ from windlass.core.lifecycle import (
     unwritable,
 )
 from windlass.core.options import Resolved, unpack_call
-from windlass.errors import Cancel, JobFailed, PayloadError, Reject, Snooze, SoftTimeout, TaskTimeout, UnknownTask
+from windlass.errors import (
+    TOLD,
+    Cancel,
+    JobFailed,
+    PayloadError,
+    Reject,
+    Snooze,
+    SoftTimeout,
+    TaskTimeout,
+    UnknownTask,
+)
+from windlass.logs import Steady
 from windlass.middleware import around_run
 from windlass.values import MARK, hide_marks
 from windlass.worker.arguments import Ready, arguments, in_turn
@@ -44,7 +55,7 @@ if TYPE_CHECKING:
     from windlass.app import Windlass
     from windlass.task import Task
 
-log = logging.getLogger("windlass.worker")
+log = Steady(logging.getLogger("windlass.worker"))
 
 CANCELLED, TIMED_OUT, SHUT_DOWN, LOST = "cancelled", "timed out", "shutting down", "lost"
 """Why a running job was told to stop."""
@@ -54,8 +65,8 @@ class Run:
     """One claim being worked on: what it is, what holds for it, and whether it was told to stop."""
 
     __slots__ = (
-        "app", "began", "claim", "current", "each", "error", "fault", "function", "handle", "layers", "place", "result",
-        "rules", "settled", "soft", "stop", "thread",
+        "app", "began", "claim", "current", "each", "error", "fault", "function", "handle", "layers", "place", "raised",
+        "result", "rules", "settled", "soft", "stop", "thread",
     )  # fmt: skip
 
     def __init__(self, app: Windlass, claim: Claim, notes: Notes, state: SimpleNamespace) -> None:
@@ -74,6 +85,7 @@ class Run:
         self.layers = app.run_layers
         self.result: Any = None
         self.error: BaseException | None = None
+        self.raised: BaseException | None = None
         self.fault = self.each = ""
         if b'"options"' in claim.meta:  # most calls have none, and decoding is not free
             self._read_call()
@@ -117,6 +129,7 @@ def succeeded(run: Run, result: Any) -> Outcome:
         data = codec.encode(result, f"the result of task {run.claim.task}", run.app.settings.max_payload)
         return Succeeded(hide_marks(data, result) if MARK in data else data)
     except BaseException as error:
+        run.raised = error
         return Failed(describe(error), None, "the result cannot be kept")
 
 
@@ -125,6 +138,7 @@ _NOTHING = Succeeded(b"null")
 
 def judge(run: Run, exc: BaseException) -> Outcome:
     """What an exception out of a task means for its job. Never raises, whatever the exception does when looked at."""
+    run.raised = exc
     try:
         return _judge(run, exc)
     except BaseException as wrong:
@@ -140,7 +154,7 @@ def _judge(run: Run, exc: BaseException) -> Outcome:
     if (outcome := when_stopped(run.stop, exc)) is not None:
         return outcome
     if isinstance(exc, asyncio.CancelledError) and run.stop == TIMED_OUT:
-        exc = timed_out(run)
+        exc = run.raised = timed_out(run)
     try:
         if isinstance(exc, Snooze):
             return Snoozed(to_ms(exc.delay, "Snooze.delay"))
@@ -148,8 +162,9 @@ def _judge(run: Run, exc: BaseException) -> Outcome:
     except BaseException as wrong:
         # A predicate or a backoff function that raises must not lose the job, nor hide the task's own error.
         wrong.__context__ = exc
+        run.raised = wrong
         return Failed(describe(wrong), None, "the retry policy raised")
-    return Failed(describe(exc), delay, reason, trips(run, exc))
+    return Failed(describe(exc), delay, reason, trips(run, exc), getattr(exc, TOLD, False) is True)
 
 
 def when_stopped(stop: str, exc: BaseException) -> Outcome | None:
@@ -173,7 +188,9 @@ def trips(run: Run, exc: BaseException) -> bool:
 
 
 def timed_out(run: Run) -> TaskTimeout:
-    return TaskTimeout(f"the task ran longer than its timeout of {run.rules.timeout / 1000:g} s and was stopped")
+    """A thread cannot be stopped: for Windlass its job is over all the same."""
+    end = "; its job is over, and its thread goes on until it returns" if run.place == "thread" else " and was stopped"
+    return TaskTimeout(f"the task ran longer than its timeout of {run.rules.timeout / 1000:g} s{end}")
 
 
 def dated(error: ErrorInfo, run: Run, worker: str) -> ErrorInfo:
@@ -193,7 +210,8 @@ def transition(run: Run, outcome: Outcome, worker: str) -> Transition:
         return unwritable(run.claim, safe.text(error, safe.MAX_REASON))
 
 
-def bad_payload(error: BaseException) -> Outcome:
+def bad_payload(run: Run, error: BaseException) -> Outcome:
+    run.raised = error
     reason = "unknown task" if isinstance(error, UnknownTask) else "bad payload"
     return Failed(describe(error), None, reason)
 
@@ -203,7 +221,7 @@ async def run_on_loop(run: Run, done: Callable[[Run, Outcome], None]) -> None:
     try:
         function, args, kwargs = arguments(run)
     except BaseException as error:  # upcasters and validators are user code too, and may even want to exit
-        done(run, bad_payload(error))
+        done(run, bad_payload(run, error))
         return
     set_current(run.current)
     try:
@@ -222,7 +240,7 @@ def run_blocking(run: Run, guard: AbstractContextManager[None]) -> Outcome:
     try:
         function, args, kwargs = arguments(run)
     except BaseException as error:
-        return bad_payload(error)
+        return bad_payload(run, error)
     set_current(run.current)
     try:
         with guard:

@@ -22,13 +22,14 @@ import msgspec
 from windlass.call import new_id
 from windlass.core.schedule import GONE, Plan, begin, decode_plan, due, job_of
 from windlass.errors import StoreError
+from windlass.logs import Steady
 from windlass.store.base import MAX_BATCH, Accept, Fire, Fired, PutSchedule, Schedule, Store
 from windlass.watch import firing
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
 
-log = logging.getLogger("windlass.worker")
+log = Steady(logging.getLogger("windlass.worker"))
 
 REFRESH = 30.0
 """Seconds after which schedules are read again though nothing was heard of them."""

@@ -18,6 +18,7 @@ from windlass import __version__
 from windlass.call import new_id
 from windlass.core.job import Claim, Finished
 from windlass.errors import StoreError
+from windlass.logs import Steady
 from windlass.orders import Given, Order
 from windlass.portal import new_event_loop
 from windlass.store.base import BeatReply, Presence
@@ -28,6 +29,7 @@ from windlass.worker.executor import Executor
 from windlass.worker.gather import Companion
 from windlass.worker.graphs import Graphs
 from windlass.worker.heartbeat import Heartbeat, Watched
+from windlass.worker.joblog import JobLog
 from windlass.worker.memory import Cpu, resident_bytes
 from windlass.worker.notes import NoteBuffer
 from windlass.worker.obeying import Obeying
@@ -35,12 +37,13 @@ from windlass.worker.plan import declarations, declare_limits, has_limits, plan
 from windlass.worker.pump import Pump
 from windlass.worker.scheduler import Scheduler
 from windlass.worker.shares import Shares
+from windlass.worker.verdicts import Verdicts
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
     from windlass.worker.notifier import Notifier
 
-log = logging.getLogger("windlass.worker")
+log = Steady(logging.getLogger("windlass.worker"))
 
 EXIT_OK, EXIT_CONFIG, EXIT_BROKEN, EXIT_REPLACE = 0, 2, 70, 75
 SETTLE_SECONDS = 5.0
@@ -82,6 +85,8 @@ class Worker:
         self.executor = Executor(
             self.app, self.plan.concurrency, self._notes, self._children, Graphs(self._store), self._nudge
         )
+        self.executor.log = JobLog(self.plan.log_success)
+        self._verdicts = Verdicts(self._store, self.executor.log)
         shares = Shares(self.plan.queues, self.plan.weights)
         self.pump = Pump(
             self._store, shares, self.executor, self._notes, self._on_gone, lanes_ahead=not has_limits(self.app)
@@ -98,8 +103,9 @@ class Worker:
         self._charts = Charts(self._store, self.executor.tracker, self.id) if self.app.settings.charts else None
         settings = self.app.settings
         watched = Watched(
-            self._presence, lambda: self.pump.acked, lambda: list(self.executor.held), self._on_beat, self._on_silence
-        )
+            self._presence, lambda: self.pump.acked, lambda: list(self.executor.held), self._on_beat, self._on_silence,
+            self._verdicts.heed,
+        )  # fmt: skip
         self._heartbeat = Heartbeat(
             self.app.new_store, watched, beat=settings.beat, lease=settings.lease,
             stall_warning=self.plan.stall_warning, stall_limit=self.plan.stall_limit,
@@ -110,7 +116,8 @@ class Worker:
         parts = (self.pump, self._charts, self._scheduler, self._notifier)
         self._tasks = [asyncio.create_task(part.run()) for part in parts if part is not None]
         self._makers = self._tasks[1 + (self._charts is not None) :]
-        self._tasks += [asyncio.create_task(self._watch_limits()), asyncio.create_task(self._obeying.run())]
+        others = (self._watch_limits(), self._obeying.run(), self._verdicts.run())
+        self._tasks += [asyncio.create_task(other) for other in others]
         self._tasks[0].add_done_callback(self._on_pump_end)
         if self._companion is not None:
             await self._companion.start(self)

@@ -14,9 +14,10 @@ from queue import SimpleQueue
 
 from windlass.core.lifecycle import Outcome
 from windlass.errors import Cancel, SoftTimeout
+from windlass.logs import Steady
 from windlass.worker.runner import Run, run_blocking
 
-log = logging.getLogger("windlass.worker")
+log = Steady(logging.getLogger("windlass.worker"))
 
 Done = Callable[[Run, Outcome], None]
 

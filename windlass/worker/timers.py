@@ -8,7 +8,9 @@ import logging
 from collections.abc import Callable
 from itertools import count
 
-log = logging.getLogger("windlass.worker")
+from windlass.logs import Steady
+
+log = Steady(logging.getLogger("windlass.worker"))
 
 
 class Timers:

@@ -107,8 +107,9 @@ def _job(row: JobRow, now: int) -> Row:
 
 def _worker(row: WorkerRow) -> Row:
     cells = (
-        row.id, "yes" if row.alive else "no", f"{row.busy}/{row.slots}", f"{row.memory / 1_048_576:.0f} MB",
-        _took(row.lag), f"{row.done:,}", output.about(row.beat_age), ", ".join(row.queues),
+        row.id, "yes" if row.alive else "no", output.slots(row.busy, row.slots, row.ahead),
+        f"{row.memory / 1_048_576:.0f} MB", _took(row.lag), f"{row.done:,}", output.about(row.beat_age),
+        ", ".join(row.queues),
     )  # fmt: skip
     return Row(row.id, cells, "" if row.alive else "red", f"state:running worker:{quoted(row.id)}")
 

@@ -1,0 +1,94 @@
+"""What the store decided about jobs with no worker at hand, told in the log of one worker: a job that was quarantined,
+that expired, that nobody declares.
+
+Whose sweep did something reads the events behind the place up to which all was told. That place is a cell: of many
+workers one moves it on, and that one tells. So each is told once; a worker that dies in between leaves it untold.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from time import monotonic
+
+import msgspec
+
+from windlass.core.event import Entry, Event, expand
+from windlass.core.job import Job
+from windlass.core.lifecycle import EXPIRED
+from windlass.errors import StoreError
+from windlass.logs import Steady
+from windlass.store.base import Cell, Store, SweepReply
+from windlass.worker.joblog import JobLog, by_engine
+
+log = Steady(logging.getLogger("windlass.worker"))
+
+TOLD = "windlass:told"
+FOREVER = 100 * 365 * 86_400_000
+KINDS = ("failed", "cancelled")
+PAGE, GET = 100, 500
+EVERY = 60.0
+"""Seconds after which it is looked without a sweep's word: a supervisor that buries its child sweeps nothing."""
+
+
+class Verdicts:
+    """``heed`` is told of every sweep; ``run`` tells what there is to tell."""
+
+    def __init__(self, store: Store, job_log: JobLog) -> None:
+        self._store, self._log = store, job_log
+        self._due = asyncio.Event()
+        self._looked = monotonic()
+        self._due.set()  # what befell while nobody looked
+
+    def heed(self, reply: SweepReply) -> None:
+        """A sweep of this worker's is done."""
+        if reply.quarantined or reply.expired or reply.parked or monotonic() > self._looked + EVERY:
+            self._due.set()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await self._due.wait()
+            self._due.clear()
+            self._looked = monotonic()
+            try:
+                while await self.step():
+                    pass
+            except StoreError as error:
+                log.warning("what the store decided about jobs cannot be told now: %s", error)
+
+    async def step(self) -> bool:
+        """Tell what a page of events says. Whether there may be more."""
+        (cell,) = await self._store.cells([TOLD])
+        newest = await self._store.events(-1)
+        top = newest[-1].seq if newest else 0
+        told = msgspec.json.decode(cell.value, type=int) if cell.version else top
+        if cell.version and told >= top:
+            return False
+        entries = await self._store.events(told, PAGE, KINDS) if told < top else []
+        full = len(entries) == PAGE
+        if not (await self._moved(cell, entries[-1].seq if full else top)):
+            return False  # another worker is at it
+        await self._tell(entries)
+        return full
+
+    async def _moved(self, cell: Cell, seq: int) -> bool:
+        return (await self._store.swap(TOLD, cell.version, msgspec.json.encode(seq), FOREVER)).done
+
+    async def _tell(self, entries: Sequence[Entry]) -> None:
+        events = [event for entry in entries for event in expand(entry) if _may_be_engines(event)]
+        for start in range(0, len(events), GET):
+            page = events[start : start + GET]
+            for event, job in zip(page, await self._store.get([event.job for event in page]), strict=True):
+                if job is not None and (event.kind == "cancelled" or by_engine(job)) and _is_of(event, job):
+                    self._log.tell_of_record(event.kind, job, event.worker)
+
+
+def _may_be_engines(event: Event) -> bool:
+    return bool(event.task) and (event.kind == "failed" or (event.data or {}).get("reason") == EXPIRED)
+
+
+def _is_of(event: Event, job: Job) -> bool:
+    """Not of an earlier run, or an earlier life of the record."""
+    return str(job.state) == event.kind
