@@ -135,7 +135,6 @@ def test_a_base_class_with_handlers_and_state(app: Celery) -> None:
         ({"serializer": "pickle"}, "JSON"),
         ({"compression": "gzip"}, "nothing is compressed"),
         ({"routing_key": "a.b"}, "give queue"),
-        ({"time_limit": 1, "soft_time_limit": 2}, "soft_time_limit"),
     ],
 )
 def test_options_without_a_counterpart_say_so(app: Celery, options: dict[str, Any], message: str) -> None:

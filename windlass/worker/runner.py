@@ -23,7 +23,8 @@ from windlass.core.failure import describe
 from windlass.core.job import Claim, ErrorInfo
 from windlass.core.lifecycle import Adopting, Failed, HandedBack, Outcome, Snoozed, Stopped, Succeeded
 from windlass.core.options import Resolved, unpack_call
-from windlass.errors import Cancel, JobFailed, PayloadError, Snooze, SoftTimeout, TaskTimeout, UnknownTask
+from windlass.core.retry import requeue_delay
+from windlass.errors import Cancel, JobFailed, PayloadError, Reject, Snooze, SoftTimeout, TaskTimeout, UnknownTask
 from windlass.middleware import around_run
 from windlass.values import MARK, hide_marks
 from windlass.worker.arguments import Ready, arguments, in_turn
@@ -133,6 +134,8 @@ def _judge(run: Run, exc: BaseException) -> Outcome:
     try:
         if isinstance(exc, Snooze):
             return Snoozed(to_ms(exc.delay, "Snooze.delay"))
+        if isinstance(exc, Reject) and exc.requeue:
+            return Snoozed(requeue_delay(run.claim.snoozes))
         delay, reason = run.rules.retry.next_delay(run.claim.attempt + 1, exc, random.random())
     except BaseException as wrong:
         # A predicate or a backoff function that raises must not lose the job, nor hide the task's own error.
