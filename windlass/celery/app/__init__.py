@@ -282,7 +282,9 @@ class Celery:
         zone = settings.timezone if isinstance(settings.timezone, str) else "UTC"
         made = Windlass(
             name, settings.broker_url, include=modules, tz=zone,
-            keep=Keep(count=done.count, age=done.age, failed=Keep(count=100_000, age="30d")),
+            keep=Keep(
+                count=done.count, age=done.age, failed=Keep(count=100_000, age=settings.result_failure_expires or "30d")
+            ),
         )  # fmt: skip
         self.finalize()
         settings.fix()
