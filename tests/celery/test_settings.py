@@ -377,7 +377,7 @@ def test_entries_of_a_beat_schedule() -> None:
 
     _ = app.windlass
     assert {name: repr(entry["schedule"]) for name, entry in app.conf.beat_schedule.items()} == {
-        "often": "<freq: 10 seconds>",
+        "often": "<freq: 10.00 seconds>",
         "nightly": "<crontab: 0 3 * * * (m/h/dM/MY/d)>",
         "hourly": "<crontab: 5 * * * * (m/h/dM/MY/d)>",
     }

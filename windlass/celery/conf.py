@@ -25,7 +25,7 @@ from windlass.celery.known import (
     why_taken,
 )
 from windlass.celery.rates import rate_of
-from windlass.celery.schedules import maybe_schedule
+from windlass.celery.schedules import check_workers_can_run, maybe_schedule
 from windlass.core.hints import did_you_mean
 from windlass.errors import WindlassError
 
@@ -209,6 +209,7 @@ def _entry(key: str, entry: Any) -> dict[str, Any]:
         raise ImproperlyConfigured(f"{where} needs 'task', a task's name, and 'schedule'")
     try:
         when = maybe_schedule(entry["schedule"], bool(entry.get("relative")))
+        check_workers_can_run(when)
     except (TypeError, ValueError) as error:
         raise ImproperlyConfigured(f"{where}: {error}") from error
     return {**entry, "schedule": when}

@@ -26,7 +26,7 @@ from windlass.celery import result as results
 from windlass.celery.exceptions import AlreadyRegistered, ImproperlyConfigured, NotRegistered
 from windlass.celery.rates import rate_of
 from windlass.celery.request import node_name
-from windlass.celery.schedules import timing_of
+from windlass.celery.schedules import timing_of, zone_name
 from windlass.celery.signals import Signal
 from windlass.celery.task import Task, make_task
 from windlass.celery.values import pack
@@ -395,18 +395,12 @@ class Celery:
                 entry["task"], entry.get("args") or (), entry.get("kwargs") or {}, dict(entry.get("options") or {}),
                 app=self,
             )  # fmt: skip
-            timing, policies = timing_of(entry["schedule"], self.timezone)
             try:
+                timing, policies = timing_of(entry["schedule"], self.timezone)
                 call = compile.periodic_call(self, sig)
-                self.windlass.schedules.declare_call(key, timing, call, {**policies, "tz": self._zone_name()})
+                self.windlass.schedules.declare_call(key, timing, call, {**policies, "tz": zone_name(self.timezone)})
             except (TypeError, ValueError, WindlassError) as error:
                 raise ImproperlyConfigured(f"beat_schedule[{key!r}]: {error}") from error
-
-    def _zone_name(self) -> str:
-        zone = getattr(self.timezone, "key", None)
-        if zone is None and self.timezone is not UTC:
-            raise ImproperlyConfigured(f"timezone is {self.timezone!r}; schedules need its name, like 'Europe/Berlin'")
-        return zone or "UTC"
 
     # -- the rest
 
