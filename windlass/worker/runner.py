@@ -103,7 +103,8 @@ def succeeded(run: Run, result: Any) -> Outcome:
     if result is None:
         return _NOTHING
     try:
-        data = codec.encode(result, f"the result of task {run.claim.task}", run.app.settings.max_payload)
+        task, cap = run.app.tasks.get(run.claim.task), run.app.settings.max_payload
+        data = task.codec.encode_result(result, cap) if task else codec.encode(result, "the result", cap)
         return Succeeded(hide_marks(data, result) if MARK in data else data)
     except BaseException as error:
         return Failed(describe(error), None, "the result cannot be kept")
