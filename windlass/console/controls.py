@@ -27,7 +27,7 @@ from windlass.core.timing import Cron, find_zone
 from windlass.errors import ConfigError, EnqueueError, Forbidden, NotFound, WindlassError
 from windlass.gates import retune
 from windlass.schedules import TRIES, read_row
-from windlass.store.base import MAX_BATCH, Action, Change, ChangeReply, PutSchedule, Query
+from windlass.store.base import MAX_BATCH, Action, Change, ChangeReply, PutSchedule, Query, Store
 
 STEPS = 20
 """Steps of a thousand jobs that one call makes."""
@@ -128,10 +128,32 @@ async def on_breaker(
 
 
 async def order_worker(desk: Desk, order: str, id: str, reason: str) -> WorkerRow:
+    """Let a worker claim no more, claim again, or end."""
+
+    async def give(store: Store, found: str) -> None:
+        await orders.give(store, order, [found], show.one_line(reason, 500))
+
+    row = await _tell_worker(desk, f"{order}_worker", id, {"reason": reason} if reason else {}, give)
+    return msgspec.structs.replace(row, ordered=order)
+
+
+async def serve_queue(desk: Desk, id: str, queue: str, on: bool) -> WorkerRow:
+    """Let a worker serve a queue beside its others, or leave it."""
+
+    async def give(store: Store, found: str) -> None:
+        await orders.serve(store, queue, [found], on=on)
+
+    return await _tell_worker(desk, "serve_queue" if on else "leave_queue", id, {"queue": queue}, give, queue)
+
+
+async def _tell_worker(
+    desk: Desk, action: str, id: str, details: dict[str, Any], give: Callable[[Store, str], Awaitable[None]],
+    queue: str = "",
+) -> WorkerRow:  # fmt: skip
     """Whoever may tell a worker what to do may see all of its queues: it works for each of them."""
-    async with act(desk, f"{order}_worker", id, {"reason": reason} if reason else {}) as deed:
+    async with act(desk, action, id, details) as deed:
         deed.need("read")
-        deed.need("workers")
+        deed.need("workers", check_name("queue", queue) if queue else None)
         store = await desk.store()
         workers = [info for info in await store.workers() if any(map(desk.access.sees, info.presence.queues))]
         [found] = orders.find_workers([id], workers)
@@ -140,10 +162,10 @@ async def order_worker(desk: Desk, order: str, id: str, reason: str) -> WorkerRo
         if not all(map(desk.access.sees, info.presence.queues)):
             raise Forbidden(f"worker {found} also serves queues that {desk.access.user} may not see", right="workers")
         await deed.begin(info.presence.queues)
-        await orders.give(store, order, [found], show.one_line(reason, 500))
+        await give(store, found)
         deed.record.count = 1
     # As it was: by now it may have obeyed, and left.
-    return msgspec.structs.replace(worker_row(desk, info, []), ordered=order)
+    return worker_row(desk, info, [])
 
 
 # -- schedules

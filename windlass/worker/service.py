@@ -59,6 +59,7 @@ class Worker:
         self.app, self.plan, self._report, self._companion = app, plan(app, options), report, companion
         self._declares = declarations(app)
         app.schedules.plans()  # what is wrong with one is said before anything starts
+        self._queues, self._beats_to_ask = self.plan.queues, 0
         self._started_at = int(time.time() * 1000)
         self._cpu = Cpu()
         self._given_up = ""
@@ -90,7 +91,7 @@ class Worker:
         await self._run_hooks(self.app.start_hooks)
         await self._scheduler.declare()
         self._notifier = await self._make_notifier()
-        self._obeying = Obeying(self._store, self._obey)
+        self._obeying = Obeying(self._store, self._obey, self._serve)
         await self._be_born()
         self._charts = Charts(self._store, self.executor.tracker, self.id) if self.app.settings.charts else None
         settings = self.app.settings
@@ -190,7 +191,7 @@ class Worker:
 
     def _presence(self) -> Presence:
         return Presence(
-            id=self.id, queues=list(self.plan.queues), declares=self._declares, lease=self.app.settings.lease,
+            id=self.id, queues=list(self._queues), declares=self._declares, lease=self.app.settings.lease,
             host=socket.gethostname(), pid=os.getpid(), started_at=self._started_at, concurrency=self.plan.concurrency,
             load=self._load(),
         )  # fmt: skip
@@ -231,6 +232,17 @@ class Worker:
             self.pump.poke()
         self._heartbeat.poke()  # so that others see it
 
+    def _serve(self, told: dict[str, bool]) -> None:
+        """Serve more queues than those it was started with, or fewer, as an operator orders; what runs goes on."""
+        weights = dict(zip(self.plan.queues, self.plan.weights, strict=False))
+        began = [queue for queue in self.plan.queues if told.get(queue, True)]
+        self._queues = tuple(dict.fromkeys([*began, *(queue for queue, on in told.items() if on)]))
+        log.warning("worker %s is told to serve: %s", self.id, ", ".join(self._queues) or "no queue")
+        # A store wakes it for these once a beat has told of them; the next one may be under way, and not tell yet.
+        self._beats_to_ask = 2
+        self._heartbeat.poke()
+        self.pump.serve(Shares(self._queues, [weights.get(queue, 1) for queue in self._queues if weights]))
+
     def _nudge(self) -> None:
         self.pump.nudge()
 
@@ -246,7 +258,8 @@ class Worker:
         for id in reply.cancels:
             self.executor.cancel(id)
         self._scheduler.heed(reply.schedules)
-        if reply.ready:
+        if reply.ready or self._beats_to_ask:
+            self._beats_to_ask = max(0, self._beats_to_ask - 1)
             self.pump.poke()
         else:
             self.pump.sleep_until(reply.next_due)
