@@ -736,7 +736,7 @@ def test_results_of_results(app: Celery) -> None:
         assert get(result_from_tuple(get(result), app)) == [0, 1, 4, 9]
 
 
-@pytest.mark.parametrize("make", [lambda app: app.backend, lambda app: app.start, lambda app: app.control.inspect])
+@pytest.mark.parametrize("make", [lambda app: app.backend, lambda app: app.start, lambda app: app.control.autoscale])
 def test_what_has_no_counterpart_says_what_to_use(app: Celery, make: Callable[[Celery], Any]) -> None:
     with pytest.raises(AttributeError, match="has no counterpart"):
         make(app)

@@ -23,8 +23,8 @@ from windlass import Keep, Windlass
 from windlass import Task as WindlassTask
 from windlass.celery import _state, canvas, compile, conf, signals
 from windlass.celery import result as results
+from windlass.celery.control import Control
 from windlass.celery.exceptions import AlreadyRegistered, ImproperlyConfigured, NotRegistered
-from windlass.celery.rates import rate_of
 from windlass.celery.request import node_name
 from windlass.celery.schedules import timing_of, zone_name
 from windlass.celery.signals import Signal
@@ -64,34 +64,6 @@ class TaskRegistry(dict[str, Task]):
 
     def unregister(self, name: Any) -> None:
         del self[getattr(name, "name", name)]
-
-
-class Control:
-    """``app.control``: what works without asking workers."""
-
-    def __init__(self, app: Celery) -> None:
-        self.app = app
-
-    def revoke(
-        self, task_id: Any, destination: Any = None, terminate: bool = False, signal: Any = None, **_: Any
-    ) -> None:
-        for id in [task_id] if isinstance(task_id, str) else task_id:
-            self.app.AsyncResult(str(id)).revoke(terminate=terminate)
-
-    def terminate(self, task_id: Any, **_: Any) -> None:
-        self.revoke(task_id, terminate=True)
-
-    def rate_limit(self, task_name: str, rate_limit: Any, destination: Any = None, **_: Any) -> None:
-        """Another rate for a task, on all workers together. ``None`` and 0: no limit."""
-        if destination is not None:
-            raise ImproperlyConfigured("rate_limit(destination=...) has no counterpart: a rate holds for all workers")
-        gate = self.app.windlass.task_gate(task_name)
-        self.app.windlass.sync.run(gate.tune(rate=rate_of(rate_limit, f"the rate_limit of {task_name}")))
-
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(
-            f"app.control.{name} has no counterpart: see `windlass workers`, `windlass jobs` and `windlass tail`"
-        )
 
 
 class Celery:
