@@ -202,7 +202,7 @@ def test_a_project_runs_by_changing_its_imports(project: Project, store: str, re
     soon(lambda: "mail to you" in project.output())
     stop(worker)
     text = project.output()
-    assert "1 jobs at once in each of 2 processes" in text
+    assert "2 jobs at once, 2 child processes" in text
     assert "errback proj.tasks.by_hand OSError('no luck')" in text
     assert "on_failure ConnectionError [9]" in text
     assert re.search(r"INFO    proj\.tasks: try 2  \[proj\.tasks\.unsteady [0-9a-f-]{36} attempt 3\]", text)
@@ -233,6 +233,46 @@ def test_limits_and_replacing_by_the_command_line(project: Project) -> None:
     soon(lambda: project("-c", ask).stdout != first)
     said = project("-c", "from slow import *; print(repr(sleep.delay().get(timeout=30, propagate=False)))").stdout
     assert said.startswith("TaskTimeout(")
+    stop(worker)
+
+
+def test_a_hard_limit_kills_what_heeds_nothing_and_harms_nobody_else(project: Project) -> None:
+    (project.folder / "deaf.py").write_text(
+        "import os, time\n"
+        "from windlass.celery import Celery, signals\n"
+        "app = Celery('deaf', broker=os.environ['BROKER'])\n"
+        "@signals.worker_process_init.connect\ndef began(**kw):\n    print('child', os.getpid(), flush=True)\n"
+        "@app.task(time_limit=1, soft_time_limit=0.5)\n"
+        "def deaf(path):\n"
+        "    while True:\n"
+        "        try:\n"
+        "            open(path, 'w').write(str(os.getpid()))\n"
+        "            time.sleep(60)\n"
+        "        except BaseException as error:\n"
+        "            print('heard', type(error).__name__, flush=True)\n"
+        "@app.task(soft_time_limit=0.5)\n"
+        "def soft():\n"
+        "    try:\n        time.sleep(60)\n"
+        "    except BaseException as error:\n        return type(error).__name__\n"
+        "@app.task(bind=True)\n"
+        "def calls(self, n):\n"
+        "    self.update_state(state='SENT', meta={'n': n})\n"
+        "    return [soft.delay().id, self.request.timelimit]\n"
+    )
+    worker = project.start("-A", "deaf", "worker", "-l", "INFO", "-c", "2", "--pool", "prefork", "-Ofair")
+    said = project(
+        "-c",
+        "from deaf import *; from windlass.celery.exceptions import TimeLimitExceeded\n"
+        "result, other = deaf.delay('pid.txt'), calls.delay(3)\n"
+        "id, limits = other.get(timeout=60)\n"
+        "print(app.AsyncResult(id).get(timeout=60), limits)\n"
+        "try:\n    result.get(timeout=60)\nexcept TimeLimitExceeded:\n    print('killed')\n",
+    ).stdout
+    assert said.split() == ["SoftTimeout", "None", "killed"]
+    pid = int((project.folder / "pid.txt").read_text())
+    soon(lambda: not psutil.pid_exists(pid))
+    assert "heard SoftTimeout" in project.output()
+    assert f"child {pid}" in project.output()
     stop(worker)
 
 
@@ -290,6 +330,8 @@ def test_no_beat_is_needed_and_no_flower(project: Project) -> None:
         (("-A", "proj", "wroker"), "did you mean 'worker'"),
         (("-A", "proj", "-b", "amqp://", "worker"), "keeps its jobs in a store"),
         (("-A", "proj", "-b", "memory://", "worker"), "lives in one process"),
+        (("-A", "proj", "worker", "-P", "gevent"), "use the pool 'threads'"),
+        (("-A", "proj", "worker", "--pool=eventlet"), "use the pool 'threads'"),
     ],
 )
 def test_mistakes_are_explained(project: Project, args: tuple[str, ...], message: str) -> None:

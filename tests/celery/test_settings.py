@@ -48,6 +48,7 @@ def test_settings_by_attribute_by_key_and_by_update() -> None:
         ("task_always_eager", "yes", "True or False"),
         ("task_time_limit", -1, "seconds"),
         ("worker_pool", "swimming", "prefork"),
+        ("worker_pool", "gevent", "use the pool 'threads'"),
         ("broker_transport_options", {"global_keyprefix": "x"}, "no counterpart"),
         ("task_routes", {"a.*": {"queu": "x"}}, "did you mean 'queue'"),
         ("task_routes", {"a.*": {"routing_key": "x"}}, "name the queue"),

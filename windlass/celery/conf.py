@@ -17,6 +17,8 @@ from windlass.celery.known import (
     ALWAYS,
     BACKENDS,
     BROKERS,
+    GREEN,
+    NO_GREEN,
     REFUSED,
     TRANSPORT,
     new_name,
@@ -159,7 +161,9 @@ def _backend(value: Any, name: str) -> str | None:
 
 
 def _pool(value: Any, name: str) -> str | None:
-    known = ("prefork", "processes", "threads", "solo", "gevent", "eventlet")
+    known = ("prefork", "processes", "threads", "solo")
+    if value in GREEN:
+        raise ImproperlyConfigured(f"{name} is {value!r}, and {NO_GREEN}")
     if value is not None and value not in known:
         raise ImproperlyConfigured(f"{name} is {value!r}; give one of {', '.join(known)}")
     return _text(value, name)

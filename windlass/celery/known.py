@@ -150,6 +150,8 @@ TRANSPORT = (
     "priority_steps", "queue_order_strategy", "sep", "fanout_prefix", "fanout_patterns", "confirm_publish",
 )  # fmt: skip
 """Options of a transport that change nothing."""
+GREEN = ("gevent", "eventlet")
+NO_GREEN = "nothing is patched here: use the pool 'threads' with as many, or async functions as app.windlass.task"
 _NO_PROCESS = ("beat_", "events_")
 _OF_PROCESSES = ("executable", "gid", "logfile", "pidfile", "uid", "umask")
 

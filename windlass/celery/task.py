@@ -10,7 +10,7 @@ from datetime import datetime
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any
 
-from windlass.celery import _state, states, trace
+from windlass.celery import _state, prefork, states, trace
 from windlass.celery.exceptions import ImproperlyConfigured, MaxRetriesExceededError, Retry
 from windlass.celery.rates import rate_of
 from windlass.celery.request import Context, node_name
@@ -195,6 +195,8 @@ class Task:
         said = self.rate_limit if self.rate_limit is not None else conf.task_default_rate_limit
         if (rate := rate_of(said, f"task {self.name}: rate_limit")) and not conf.worker_disable_rate_limits:
             options["rate"] = rate
+        if prefork.is_used_by(self.app):
+            options["runs_in"] = "process"
         if False in (self.acks_late, self.reject_on_worker_lost):
             options["on_crash"] = "fail"
         return options
@@ -212,6 +214,8 @@ class Task:
 
         job.__name__ = job.__qualname__ = type(self).__name__
         job.__module__ = type(self).__module__
+        if prefork.is_used_by(self.app):
+            job.__module__, job.__qualname__ = prefork.CHILD, prefork.name_for(self.name)
         job.__doc__ = type(self).__doc__
         job.__signature__ = self._open_signature()  # type: ignore[attr-defined]
         return job

@@ -30,7 +30,7 @@ from windlass.worker.heartbeat import Heartbeat, Watched
 from windlass.worker.memory import Cpu, resident_bytes
 from windlass.worker.notes import NoteBuffer
 from windlass.worker.obeying import Obeying
-from windlass.worker.plan import declarations, declare_limits, has_limits, plan
+from windlass.worker.plan import declarations, declare_limits, has_limits, modules_of_process_tasks, plan
 from windlass.worker.pump import Pump
 from windlass.worker.scheduler import Scheduler
 from windlass.worker.shares import Shares
@@ -76,8 +76,9 @@ class Worker:
         self._store = client.store
         measures = self._companion.measures if self._companion else None
         self._children = Children(
-            self.plan.children or os.cpu_count() or 1, self._on_child_message, measures, self.app.watchers
-        )
+            self.plan.children or os.cpu_count() or 1, self._on_child_message, measures, self.app.watchers,
+            self.plan.child_max_jobs, self.plan.child_max_memory, modules_of_process_tasks(self.app),
+        )  # fmt: skip
         self._notes = NoteBuffer(self._store, loop, self._children.call)
         self.executor = Executor(
             self.app, self.plan.concurrency, self._notes, self._children, Graphs(self._store), self._nudge

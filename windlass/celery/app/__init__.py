@@ -21,7 +21,7 @@ from zoneinfo import ZoneInfo
 
 from windlass import Keep, Windlass
 from windlass import Task as WindlassTask
-from windlass.celery import _state, canvas, compile, conf, signals
+from windlass.celery import _state, canvas, compile, conf, prefork, signals
 from windlass.celery import result as results
 from windlass.celery.control import Control
 from windlass.celery.exceptions import AlreadyRegistered, ImproperlyConfigured, NotRegistered
@@ -285,13 +285,15 @@ class Celery:
     def _on_start(self, state: SimpleNamespace) -> None:
         worker = SimpleNamespace(hostname=node_name(), app=self)
         signals.worker_init.send(sender=worker)
-        signals.worker_process_init.send(sender=worker)
+        if not prefork.is_used_by(self):  # its children send it themselves
+            signals.worker_process_init.send(sender=worker)
         self.declare_schedules()
         signals.worker_ready.send(sender=worker)
 
     def _on_stop(self, state: SimpleNamespace) -> None:
         worker = SimpleNamespace(hostname=node_name(), app=self)
-        signals.worker_process_shutdown.send(sender=worker, pid=os.getpid(), exitcode=0)
+        if not prefork.is_used_by(self):
+            signals.worker_process_shutdown.send(sender=worker, pid=os.getpid(), exitcode=0)
         signals.worker_shutdown.send(sender=worker)
 
     # -- calling
