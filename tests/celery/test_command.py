@@ -326,7 +326,12 @@ def test_no_beat_is_needed_and_no_flower(project: Project) -> None:
         (("-A", "proj", "worker", "--purge"), "windlass cancel"),
         (("-A", "proj", "worker", "-c", "many"), "no whole number"),
         (("-A", "proj", "worker", "-X", "celery"), "no queue is left"),
-        (("-A", "proj", "inspect", "active"), "windlass workers"),
+        (("-A", "proj", "inspect", "activ"), "did you mean 'active'"),
+        (("-A", "proj", "control", "pool_grow", "2"), "--autoscale"),
+        (("-A", "proj", "control", "add_consumer"), "add_consumer"),
+        (("-A", "proj", "call", "t", "--args", "[1"), "--args"),
+        (("-A", "proj", "call", "proj.tasks.add"), "missing a required argument"),
+        (("-A", "proj", "events"), "windlass tail"),
         (("-A", "proj", "wroker"), "did you mean 'worker'"),
         (("-A", "proj", "-b", "amqp://", "worker"), "keeps its jobs in a store"),
         (("-A", "proj", "-b", "memory://", "worker"), "lives in one process"),
@@ -336,6 +341,22 @@ def test_no_beat_is_needed_and_no_flower(project: Project) -> None:
 )
 def test_mistakes_are_explained(project: Project, args: tuple[str, ...], message: str) -> None:
     assert message in project.celery(*args, code=2)
+
+
+def test_questions_and_orders_by_command(project: Project) -> None:
+    assert "no worker is running" in project.celery("-A", "proj", "status", code=1)
+    worker = project.start("-A", "proj", "worker", "-c", "1", "-P", "solo")
+    [id] = project.celery("-A", "proj", "call", "proj.tasks.add", "-a", "[2]", "-k", '{"y": 3}').splitlines()
+    soon(lambda: project.celery("-A", "proj", "status", "-j") != "{}\n")
+    assert project("-c", f"from proj.tasks import app; print(app.AsyncResult({id!r}).get(timeout=60))").stdout == "5\n"
+    assert project.celery("-A", "proj", "result", id) == "5\n"
+    assert "1 node online." in project.celery("-A", "proj", "status")
+    assert '["celery.map"' in project.celery("-A", "proj", "inspect", "registered", "-t", "1")
+    assert "serves extra" in project.celery("-A", "proj", "control", "add_consumer", "extra")
+    assert project.celery("-A", "proj", "call", "proj.tasks.add", "-a", "[1,2]", "--queue", "nobodys")
+    assert "Purged 1 task from nobodys" in project.celery("-A", "proj", "purge", "-f", "-Q", "nobodys")
+    assert "told to stop" not in project.celery("-A", "proj", "control", "shutdown")
+    assert worker.wait(30) == 0
 
 
 def test_other_commands_find_the_app(project: Project) -> None:

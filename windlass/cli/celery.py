@@ -22,7 +22,7 @@ import msgspec
 from windlass.app import Windlass
 from windlass.celery import Celery, prefork, signals
 from windlass.celery.known import GREEN, NO_GREEN
-from windlass.cli import banner, values
+from windlass.cli import banner, celery_control, values
 from windlass.cli.errors import CliError, NotDone
 from windlass.cli.load import load_module, load_tasks, module_of_file, search_here, split
 from windlass.cli.worker import ARGUMENTS, command, description
@@ -31,9 +31,6 @@ from windlass.logs import LEVELS, set_up_logging
 
 POOLS = ("prefork", "processes", "threads", "solo", *GREEN)
 INSTEAD = {
-    "call": "windlass enqueue", "result": "windlass jobs show", "status": "windlass workers",
-    "purge": "windlass cancel",
-    "inspect": "windlass workers and windlass jobs list", "control": "windlass cancel and windlass queues",
     "events": "windlass tail", "list": "windlass queues", "report": "windlass doctor",
     "graph": "app.windlass.workflow()",
     "multi": "a service manager such as systemd, one unit per worker", "shell": "python -i", "logtool": "windlass tail",
@@ -391,3 +388,6 @@ def flower() -> None:
     raise NotDone(
         "Flower is not needed: `windlass web -A MODULE` serves the dashboard, `windlass top` one in the terminal"
     )
+
+
+celery_control.add_commands(celery, find_celery)
