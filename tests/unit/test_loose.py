@@ -92,5 +92,16 @@ values = st.recursive(
 
 @given(values)
 def test_what_passes_comes_back_equal(value: Any) -> None:
-    if not changed_by_json(value):
-        assert msgspec.json.decode(msgspec.json.encode(value)) == value
+    back = msgspec.json.decode(msgspec.json.encode(value))
+    assert bool(changed_by_json(value, back)) is (back != value)
+    assert changed_by_json(value, back) == changed_by_json(value, None)
+
+
+def test_what_is_hostile_to_being_compared_is_looked_at_by_part() -> None:
+    class Hostile(list[Any]):
+        def __eq__(self, other: object) -> bool:
+            raise RuntimeError
+
+        __hash__ = None  # type: ignore[assignment]
+
+    assert changed_by_json(Hostile([b"x"]), ["eA=="], "x") == "x[0] is bytes, which would come back as text"

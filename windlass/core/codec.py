@@ -200,29 +200,31 @@ class Codec:
     ) -> bytes:
         try:
             payload = encode(fields, f"task {self.name}: the arguments", max_bytes, stable=stable)
+            back = self._decode(payload, decoder)
             if self._loose:
-                self._check_loose(fields)
-            self._decode(payload, decoder)
+                self._check_loose(fields, *back)
         except BadArguments:
             raise
         except PayloadError as error:
             raise BadArguments(str(error)) from error
         return payload
 
-    def _check_loose(self, fields: dict[str, Any]) -> None:
-        """What no annotation speaks for must survive JSON as it is."""
+    def _check_loose(self, fields: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """What no annotation speaks for must survive JSON as it is; ``args`` and ``kwargs`` are what came back."""
+        came = None
         for name, value in fields.items():
             if type(value) not in PLAIN:
+                came = came or {**kwargs, **dict(zip(self.positional, args, strict=False))}
                 known = name if name in self.names else self.var_keyword
                 known, where = (self.var_positional, name[1:]) if name.startswith("*") else (known, name)
-                if known in self._loose and (bad := changed_by_json(value, where)):
+                if known in self._loose and (bad := changed_by_json(value, came.get(name), where)):
                     raise BadArguments(f"task {self.name}: {bad}; annotate the parameter, or convert it yourself")
 
     def encode_result(self, value: Any, max_bytes: int) -> bytes:
         """The result as JSON; without an annotation only what JSON brings back as it is."""
         what = f"the result of task {self.name}"
         data = encode(value, what, max_bytes)
-        if self._loose_result and (bad := changed_by_json(value)):
+        if self._loose_result and type(value) not in PLAIN and (bad := changed_by_json(value, decode_any(data))):
             raise PayloadError(f"{what}: {bad}; annotate what the function returns, or convert it yourself")
         return data
 

@@ -31,9 +31,19 @@ def is_loose(hint: Any) -> bool:
     return origin in _LISTS and all(item is Ellipsis or is_loose(item) for item in inner)
 
 
-def changed_by_json(value: Any, where: str = "") -> str:
-    """The first part of a value that JSON would change, and how; empty where there is none."""
-    return "" if type(value) in PLAIN else next(_changed(value, where), "")
+def changed_by_json(value: Any, back: Any, where: str = "") -> str:
+    """The first part of a value that JSON changed, and how; empty where there is none. ``back``: what came back.
+
+    Where both are equal there is nothing to look for, and Python itself need look at no part.
+    """
+    return "" if type(value) in PLAIN or _is_same(value, back) else next(_changed(value, where), "")
+
+
+def _is_same(value: Any, back: Any) -> bool:
+    try:
+        return (back == value) is True
+    except Exception:  # a class of the user's may do anything when it is compared
+        return False
 
 
 def _changed(value: Any, where: str) -> Iterator[str]:
