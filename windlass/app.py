@@ -452,6 +452,16 @@ class Windlass:
         client = await self.client()
         return await orders.give(client.store, order, workers, reason)
 
+    async def serve(self, queue: str, *workers: str) -> list[str]:
+        """Tell workers to serve a queue beside their others, until they end; named as for ``order``."""
+        client = await self.client()
+        return await orders.serve(client.store, queue, workers)
+
+    async def leave(self, queue: str, *workers: str) -> list[str]:
+        """Tell workers to claim nothing more from a queue; what they run of it goes on."""
+        client = await self.client()
+        return await orders.serve(client.store, queue, workers, on=False)
+
     def events(
         self, *, queue: str = "", task: str = "", kinds: Sequence[str] = (), since: str = "", follow: bool = True
     ) -> AsyncIterator[Event]:

@@ -185,10 +185,15 @@ class Snooze(Signal):
 
 
 class Reject(Signal):
-    """Make this job a dead letter now, whatever retries are left."""
+    """Make this job a dead letter now, whatever retries are left.
 
-    def __init__(self, reason: str = "rejected by the task") -> None:
-        super().__init__(reason)
+    With ``requeue`` it goes back to its queue instead, for any worker and at no cost: after a tenth of a second the
+    first time, and twice as long each further time, up to a minute.
+    """
+
+    def __init__(self, reason: object = None, requeue: bool = False) -> None:
+        super().__init__("rejected by the task" if reason is None else str(reason))
+        self.reason, self.requeue = reason, requeue
 
 
 UNSAID = "cancelled by the task"

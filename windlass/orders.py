@@ -1,5 +1,6 @@
-"""Orders to workers: go quiet, go on, stop. An order lies on a shelf of the store under the worker's id, and a signal
-says that it is there: it is carried out at once, and one that a signal missed is read when the worker listens again.
+"""Orders to workers: go quiet, go on, stop, serve another queue or leave one. An order lies on a shelf of the store
+under the worker's id, and a signal says that it is there: it is carried out at once, and one that a signal missed is
+read when the worker listens again.
 
 Who gives orders does not wait until they are obeyed: what a worker is doing it says itself, at its next beat.
 """
@@ -14,11 +15,12 @@ import msgspec
 
 from windlass.core import safe
 from windlass.core.hints import did_you_mean
+from windlass.core.ids import check_name
 from windlass.core.parsers import choice
 from windlass.errors import ConfigError, NotFound
 from windlass.store.base import MAX_BATCH, Item, Store, WorkerInfo
 
-SHELF = "orders"
+SHELF, QUEUES = "orders", "orders-queues"
 KEPT = 24 * 3_600_000
 """How long an order is kept, in ms: a worker ends, or reads it, long before that."""
 
@@ -33,6 +35,13 @@ class Order(StrEnum):
     STOP = "stop"
 
 
+class Serving(msgspec.Struct, frozen=True):
+    """An order about one queue: to serve it, or (``on`` False) to leave it."""
+
+    queue: str
+    on: bool
+
+
 class Given(msgspec.Struct, frozen=True):
     """An order as it is kept; ``at`` (ns) tells it from the same one given before."""
 
@@ -42,6 +51,7 @@ class Given(msgspec.Struct, frozen=True):
 
 
 _decoder = msgspec.json.Decoder(Given)
+_serving_decoder = msgspec.json.Decoder(Serving)
 _parse = choice(*map(str, Order))
 
 
@@ -61,6 +71,22 @@ async def give(store: Store, order: Order | str, workers: Sequence[str], reason:
     ids = list(dict.fromkeys(find_workers(workers, await store.workers())))
     body = msgspec.json.encode(given)
     await store.shelve([Item(shelf=SHELF, key=id, body=body, ttl=KEPT) for id in ids])
+    await store.signal([ear(id) for id in ids])
+    return ids
+
+
+async def serve(store: Store, queue: str, workers: Sequence[str], *, on: bool = True) -> list[str]:
+    """Tell these workers to serve a queue beside their others, or to leave it; answers their ids.
+
+    It holds until the worker ends: one that starts anew serves what it is started with.
+    """
+    check_name("queue", queue)
+    if not workers:
+        raise ConfigError(f"queue {queue}: name at least one worker")
+    ids = list(dict.fromkeys(find_workers(workers, await store.workers())))
+    body = msgspec.json.encode(Serving(queue, on))
+    # One item for each queue: orders about others, given in the same moment by somebody else, stand beside it.
+    await store.shelve([Item(shelf=QUEUES, key=f"{id}/{queue}", body=body, ttl=KEPT) for id in ids])
     await store.signal([ear(id) for id in ids])
     return ids
 
@@ -102,3 +128,15 @@ def _decoded(item: Item) -> Given | None:
         return _decoder.decode(item.body or b"")
     except (msgspec.MsgspecError, ValueError):
         return None
+
+
+async def read_queues(store: Store, worker: str) -> dict[str, bool]:
+    """The queues a worker was told to serve (True) or to leave, by name."""
+    found: dict[str, bool] = {}
+    for item in await store.shelf(QUEUES, after=f"{worker}/", until=f"{worker}0"):  # "0" comes after "/"
+        try:
+            told = _serving_decoder.decode(item.body or b"")
+        except (msgspec.MsgspecError, ValueError):
+            continue
+        found[told.queue] = told.on
+    return found

@@ -35,7 +35,8 @@ class WorkerOptions(TypedDict, total=False):
     """Options of ``app.worker(...)`` and of ``windlass worker``.
 
     ``queues``: names, the most urgent first; with weights (``"critical*5"``, or a mapping) by turns instead.
-    ``concurrency``: jobs at once in this process. ``children``: process-pool size for ``runs_in="process"`` tasks.
+    ``concurrency``: jobs at once in this process. ``children``: process-pool size for ``runs_in="process"`` tasks;
+    ``child_max_jobs`` and ``child_max_memory`` (MB): replace a child after so many, or when it occupies more.
     ``grace``: how long running jobs may go on at shutdown. ``stall_limit``: a loop blocked for longer ends the process.
     ``max_jobs`` and ``max_memory`` (MB): stop after so many jobs, or above so much memory, to be replaced.
     ``log_success``: log every job that succeeds; the app's own setting unless given.
@@ -44,6 +45,8 @@ class WorkerOptions(TypedDict, total=False):
     queues: Sequence[str] | Mapping[str, int]
     concurrency: int
     children: int
+    child_max_jobs: int
+    child_max_memory: int
     grace: Duration
     stall_warning: Duration
     stall_limit: Duration | None

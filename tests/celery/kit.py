@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from windlass.celery import Celery, chain, group
+from windlass.celery.exceptions import Reject
 
 WAIT = 20
 
@@ -71,7 +72,21 @@ def declare(app: Celery) -> SimpleNamespace:
     """Tasks for the canvas tests, and ``seen``, where they say what they did."""
     seen: list[Any] = []
     plain = declare_plain(app)
-    return SimpleNamespace(app=app, seen=seen, **plain, **declare_telling(app, seen), **declare_bound(app, plain))
+    return SimpleNamespace(
+        app=app, seen=seen, **plain, **declare_telling(app, seen), **declare_bound(app, plain),
+        put_back=declare_put_back(app, seen),
+    )  # fmt: skip
+
+
+def declare_put_back(app: Celery, seen: list[Any]) -> Any:
+    @app.task(name="put_back", bind=True, acks_late=True)
+    def put_back(self):  # type: ignore[no-untyped-def]
+        seen.append(self.request.delivery_info["redelivered"])
+        if not seen[-1]:
+            raise Reject("not now", requeue=True)
+        return self.request.retries
+
+    return put_back
 
 
 def declare_plain(app: Celery) -> dict[str, Any]:

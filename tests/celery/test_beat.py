@@ -10,7 +10,7 @@ import pytest
 from tests.celery.kit import soon, working
 from windlass.celery import Celery, chain, group
 from windlass.celery.exceptions import ImproperlyConfigured
-from windlass.celery.schedules import crontab, schedule, timing_of
+from windlass.celery.schedules import BaseSchedule, crontab, schedstate, schedule, solar, timing_of
 from windlass.core.timing import Clock, newest_slots
 
 
@@ -165,6 +165,19 @@ def test_a_relative_schedule_keeps_to_full_hours(app: Celery) -> None:
 
 
 def test_a_clock_of_ones_own_is_refused() -> None:
-    for make in (crontab, lambda **kw: schedule(10, **kw)):
-        with pytest.raises(ValueError, match="the store's clock"):
-            make(nowfun=lambda: datetime.now(UTC))
+    app = Celery("tests", broker="memory://")
+
+    class Own(crontab):
+        def is_due(self, last_run_at: datetime) -> schedstate:
+            return schedstate(True, 1)
+
+    for when, why in (
+        (crontab(nowfun=lambda: datetime.now(UTC)), "store's clock"),
+        (schedule(10, nowfun=lambda: datetime.now(UTC)), "store's clock"),
+        (Own(), "is_due of its own"),
+        (BaseSchedule(), "of its own kind"),
+    ):
+        with pytest.raises(ImproperlyConfigured, match=rf"beat_schedule\['x'\].*{why}"):
+            app.conf.beat_schedule = {"x": {"task": "t", "schedule": when}}
+    with pytest.raises(ValueError, match="almanac"):
+        solar("sunset", 52.5, 13.4)

@@ -202,7 +202,7 @@ def test_a_project_runs_by_changing_its_imports(project: Project, store: str, re
     soon(lambda: "mail to you" in project.output())
     stop(worker)
     text = project.output()
-    assert "1 jobs at once in each of 2 processes" in text
+    assert "2 jobs at once, 2 child processes" in text
     assert "errback proj.tasks.by_hand OSError('no luck')" in text
     assert "on_failure ConnectionError [9]" in text
     assert re.search(r"INFO    proj\.tasks: try 2  \[proj\.tasks\.unsteady [0-9a-f-]{36} attempt 3\]", text)
@@ -233,6 +233,46 @@ def test_limits_and_replacing_by_the_command_line(project: Project) -> None:
     soon(lambda: project("-c", ask).stdout != first)
     said = project("-c", "from slow import *; print(repr(sleep.delay().get(timeout=30, propagate=False)))").stdout
     assert said.startswith("TaskTimeout(")
+    stop(worker)
+
+
+def test_a_hard_limit_kills_what_heeds_nothing_and_harms_nobody_else(project: Project) -> None:
+    (project.folder / "deaf.py").write_text(
+        "import os, time\n"
+        "from windlass.celery import Celery, signals\n"
+        "app = Celery('deaf', broker=os.environ['BROKER'])\n"
+        "@signals.worker_process_init.connect\ndef began(**kw):\n    print('child', os.getpid(), flush=True)\n"
+        "@app.task(time_limit=1, soft_time_limit=0.5)\n"
+        "def deaf(path):\n"
+        "    while True:\n"
+        "        try:\n"
+        "            open(path, 'w').write(str(os.getpid()))\n"
+        "            time.sleep(60)\n"
+        "        except BaseException as error:\n"
+        "            print('heard', type(error).__name__, flush=True)\n"
+        "@app.task(soft_time_limit=0.5)\n"
+        "def soft():\n"
+        "    try:\n        time.sleep(60)\n"
+        "    except BaseException as error:\n        return type(error).__name__\n"
+        "@app.task(bind=True)\n"
+        "def calls(self, n):\n"
+        "    self.update_state(state='SENT', meta={'n': n})\n"
+        "    return [soft.delay().id, self.request.timelimit]\n"
+    )
+    worker = project.start("-A", "deaf", "worker", "-l", "INFO", "-c", "2", "--pool", "prefork", "-Ofair")
+    said = project(
+        "-c",
+        "from deaf import *; from windlass.celery.exceptions import TimeLimitExceeded\n"
+        "result, other = deaf.delay('pid.txt'), calls.delay(3)\n"
+        "id, limits = other.get(timeout=60)\n"
+        "print(app.AsyncResult(id).get(timeout=60), limits)\n"
+        "try:\n    result.get(timeout=60)\nexcept TimeLimitExceeded:\n    print('killed')\n",
+    ).stdout
+    assert said.split() == ["SoftTimeout", "None", "killed"]
+    pid = int((project.folder / "pid.txt").read_text())
+    soon(lambda: not psutil.pid_exists(pid))
+    assert "heard SoftTimeout" in project.output()
+    assert f"child {pid}" in project.output()
     stop(worker)
 
 
@@ -286,14 +326,37 @@ def test_no_beat_is_needed_and_no_flower(project: Project) -> None:
         (("-A", "proj", "worker", "--purge"), "windlass cancel"),
         (("-A", "proj", "worker", "-c", "many"), "no whole number"),
         (("-A", "proj", "worker", "-X", "celery"), "no queue is left"),
-        (("-A", "proj", "inspect", "active"), "windlass workers"),
+        (("-A", "proj", "inspect", "activ"), "did you mean 'active'"),
+        (("-A", "proj", "control", "pool_grow", "2"), "--autoscale"),
+        (("-A", "proj", "control", "add_consumer"), "add_consumer"),
+        (("-A", "proj", "call", "t", "--args", "[1"), "--args"),
+        (("-A", "proj", "call", "proj.tasks.add"), "missing a required argument"),
+        (("-A", "proj", "events"), "windlass tail"),
         (("-A", "proj", "wroker"), "did you mean 'worker'"),
         (("-A", "proj", "-b", "amqp://", "worker"), "keeps its jobs in a store"),
         (("-A", "proj", "-b", "memory://", "worker"), "lives in one process"),
+        (("-A", "proj", "worker", "-P", "gevent"), "use the pool 'threads'"),
+        (("-A", "proj", "worker", "--pool=eventlet"), "use the pool 'threads'"),
     ],
 )
 def test_mistakes_are_explained(project: Project, args: tuple[str, ...], message: str) -> None:
     assert message in project.celery(*args, code=2)
+
+
+def test_questions_and_orders_by_command(project: Project) -> None:
+    assert "no worker is running" in project.celery("-A", "proj", "status", code=1)
+    worker = project.start("-A", "proj", "worker", "-c", "1", "-P", "solo")
+    [id] = project.celery("-A", "proj", "call", "proj.tasks.add", "-a", "[2]", "-k", '{"y": 3}').splitlines()
+    soon(lambda: project.celery("-A", "proj", "status", "-j") != "{}\n")
+    assert project("-c", f"from proj.tasks import app; print(app.AsyncResult({id!r}).get(timeout=60))").stdout == "5\n"
+    assert project.celery("-A", "proj", "result", id) == "5\n"
+    assert "1 node online." in project.celery("-A", "proj", "status")
+    assert '["celery.map"' in project.celery("-A", "proj", "inspect", "registered", "-t", "1")
+    assert "serves extra" in project.celery("-A", "proj", "control", "add_consumer", "extra")
+    assert project.celery("-A", "proj", "call", "proj.tasks.add", "-a", "[1,2]", "--queue", "nobodys")
+    assert "Purged 1 task from nobodys" in project.celery("-A", "proj", "purge", "-f", "-Q", "nobodys")
+    assert "told to stop" not in project.celery("-A", "proj", "control", "shutdown")
+    assert worker.wait(30) == 0
 
 
 def test_other_commands_find_the_app(project: Project) -> None:

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from windlass.celery import Celery, signals
-from windlass.celery.conf import ALWAYS, HONOURED, REFUSED
+from windlass.celery import Celery, known, signals
+from windlass.celery.conf import HONOURED
 from windlass.celery.exceptions import ImproperlyConfigured
+from windlass.celery.known import ALWAYS, REFUSED, new_name, why_refused, why_taken
 from windlass.celery.schedules import crontab, crontab_parser, maybe_schedule, schedule
 
 
@@ -36,17 +37,18 @@ def test_settings_by_attribute_by_key_and_by_update() -> None:
     [
         ("task_serialiser", "json", "did you mean 'task_serializer'"),
         ("task_time_limits", 3, "did you mean 'task_time_limit'"),
-        ("CELERY_RESULT_BACKEND", "redis://", "old name of result_backend"),
         ("task_serializer", "pickle", "JSON and nothing else, because unpickling"),
         ("accept_content", ["json", "pickle"], "JSON"),
         ("result_serializer", "yaml", "JSON"),
-        ("task_annotations", {}, "give the options to the task itself"),
-        ("mongodb_backend_settings", {}, "results are kept in the store itself"),
+        ("task_annotations", {"*": {"rate_limit": "1/s"}}, "give the options to the task itself"),
+        ("CELERY_ANNOTATIONS", {"*": {}}, "task_annotations has no counterpart: give the options"),
+        ("mongodb_backend_settings", {"host": "h"}, "results are kept in the store itself"),
         ("task_default_rate_limit", "often", "give a text such as '10/s'"),
         ("timezone", "Mars/Olympus", "no time zone"),
         ("task_always_eager", "yes", "True or False"),
         ("task_time_limit", -1, "seconds"),
         ("worker_pool", "swimming", "prefork"),
+        ("worker_pool", "gevent", "use the pool 'threads'"),
         ("broker_transport_options", {"global_keyprefix": "x"}, "no counterpart"),
         ("task_routes", {"a.*": {"queu": "x"}}, "did you mean 'queue'"),
         ("task_routes", {"a.*": {"routing_key": "x"}}, "name the queue"),
@@ -72,6 +74,175 @@ def test_every_setting_has_one_answer() -> None:
     assert app.conf.broker_pool_limit is True
     with pytest.raises(AttributeError, match="no setting"):
         _ = app.conf.nothing_like_it
+
+
+# The settings of Celery 5 by family: those its code knows, and those its documentation names besides.
+FAMILIES = {
+    "arangodb": """
+        backend_settings
+    """,
+    "azureblockblob": """
+        base_path connection_timeout container_name read_timeout retry_increment_base retry_initial_backoff_sec
+        retry_max_attempts
+    """,
+    "beat": """
+        cron_starting_deadline enable_remote_control executable gid logfile max_loop_interval pidfile
+        remote_control_max_tick_age schedule schedule_filename scheduler sync_every uid umask
+    """,
+    "broker": """
+        channel_error_retry connection_max_retries connection_retry connection_retry_on_startup connection_timeout
+        failover_strategy heartbeat heartbeat_checkrate host login_method native_delayed_delivery_queue_type
+        password pool_acquire_timeout pool_limit port read_url transport transport_options url use_ssl user vhost
+        write_url
+    """,
+    "cache": """
+        backend backend_options
+    """,
+    "cassandra": """
+        auth_kwargs auth_provider bundle_path entry_ttl keyspace options port read_consistency secure_bundle_path
+        servers table write_consistency
+    """,
+    "control": """
+        exchange queue_durable queue_exclusive queue_expires queue_ttl
+    """,
+    "cosmosdbsql": """
+        collection_name consistency_level database_name max_retry_attempts max_retry_wait_time
+    """,
+    "couchbase": """
+        backend_settings
+    """,
+    "database": """
+        create_tables_at_setup engine_callback engine_options short_lived_sessions table_names table_schemas url
+    """,
+    "elasticsearch": """
+        max_retries retry_on_timeout save_meta_as_text timeout
+    """,
+    "event": """
+        exchange queue_durable queue_exclusive queue_expires queue_prefix queue_ttl serializer
+    """,
+    "events": """
+        executable gid logfile pidfile uid umask
+    """,
+    "gcs": """
+        base_path bucket project ttl
+    """,
+    "mongodb": """
+        backend_settings
+    """,
+    "redis": """
+        backend_credential_provider backend_health_check_interval backend_use_ssl client_name db host
+        max_connections password port retry_on_timeout socket_connect_timeout socket_keepalive socket_timeout
+        username
+    """,
+    "result": """
+        accept_content backend backend_always_retry backend_base_sleep_between_retries_ms backend_max_retries
+        backend_max_sleep_between_retries_ms backend_thread_safe backend_transport_options cache_max chord_expires
+        chord_join_timeout chord_retry_interval compression exchange exchange_type expires extended failure_expires
+        persistent serializer
+    """,
+    "s3": """
+        access_key_id base_path bucket endpoint_url region secret_access_key
+    """,
+    "security": """
+        cert_store certificate digest key key_password
+    """,
+    "task": """
+        acks_late acks_on_failure acks_on_failure_or_timeout acks_on_timeout allow_error_cb_on_chord_header
+        always_eager annotations compression create_missing_queue_exchange_type create_missing_queue_type
+        create_missing_queues default_delivery_mode default_exchange default_exchange_type default_priority
+        default_queue default_queue_type default_rate_limit default_routing_key eager_propagates ignore_result
+        inherit_parent_priority protocol publish_retry publish_retry_policy queue_max_priority queues
+        reject_on_worker_lost remote_tracebacks repr_maxlevels retry_on_worker_lost routes send_sent_event
+        serializer soft_time_limit store_eager_result store_errors_even_if_ignored time_limit track_started
+    """,
+    "worker": """
+        agent autoscaler cancel_long_running_tasks_on_connection_loss concurrency consumer
+        deduplicate_successful_tasks detect_quorum_queues direct disable_prefetch disable_rate_limits
+        enable_prefetch_count_reduction enable_remote_control enable_soft_shutdown_on_idle eta_task_limit executable
+        gid hijack_root_logger log_color log_datefmt log_format logfile lost_wait max_memory_per_child
+        max_tasks_per_child pidfile pool pool_putlocks pool_restarts pool_start_method prefetch_multiplier
+        proc_alive_timeout redirect_stdouts redirect_stdouts_level send_task_events soft_shutdown_timeout state_db
+        task_log_datefmt task_log_format timer timer_precision uid umask
+    """,
+}
+ALL = ["accept_content", "enable_utc", "imports", "include", "override_backends", "timezone"] + [
+    f"{family}_{name}" for family, names in FAMILIES.items() for name in names.split()
+]
+
+
+def test_every_setting_of_celerys_is_known() -> None:
+    assert len(ALL) > 200
+    app = Celery("tests", broker="memory://")
+    for name in ALL:
+        answers = [name in HONOURED, bool(why_taken(name)), bool(why_refused(name))]
+        assert answers.count(True) == 1, name
+        assert hasattr(app.conf, name), f"{name} cannot be read"
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if why_refused(name)])
+def test_one_that_asks_for_nothing_is_never_refused(name: str) -> None:
+    app = Celery("tests", broker="memory://")
+    for nothing in (None, False, "", {}):
+        app.conf[name] = nothing
+        assert app.conf[name] is nothing
+    with pytest.raises(ImproperlyConfigured, match=f"the setting {name} has no counterpart"):
+        app.conf[name] = "something"
+
+
+def test_what_changes_nothing_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    name = "control_queue_ttl"
+    known._said.discard(name)
+    with caplog.at_level("DEBUG", "celery.conf"):
+        for _ in range(3):
+            Celery("tests", broker="memory://").conf[name] = 10
+    assert [record.getMessage() for record in caplog.records] == [
+        "the setting control_queue_ttl changes nothing here: orders and events go through the store"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("BROKER_URL", "broker_url"),
+        ("BROKER_POOL_LIMIT", "broker_pool_limit"),
+        ("CELERY_RESULT_BACKEND", "result_backend"),
+        ("CELERY_TASK_RESULT_EXPIRES", "result_expires"),
+        ("CELERY_ACCEPT_CONTENT", "accept_content"),
+        ("CELERY_TASK_SERIALIZER", "task_serializer"),
+        ("CELERY_ROUTES", "task_routes"),
+        ("CELERY_DEFAULT_QUEUE", "task_default_queue"),
+        ("CELERY_EAGER_PROPAGATES_EXCEPTIONS", "task_eager_propagates"),
+        ("CELERY_SEND_EVENTS", "worker_send_task_events"),
+        ("CELERY_DISABLE_RATE_LIMITS", "worker_disable_rate_limits"),
+        ("CELERYD_CONCURRENCY", "worker_concurrency"),
+        ("CELERYD_TASK_SOFT_TIME_LIMIT", "task_soft_time_limit"),
+        ("CELERYD_MAX_TASKS_PER_CHILD", "worker_max_tasks_per_child"),
+        ("CELERYBEAT_SCHEDULE", "beat_schedule"),
+        ("CELERY_REDIS_MAX_CONNECTIONS", "redis_max_connections"),
+        ("CELERY_MONGODB_BACKEND_SETTINGS", "mongodb_backend_settings"),
+        ("ENABLE_UTC", "enable_utc"),
+        ("REDIS_HOST", "REDIS_HOST"),  # somebody's own
+        ("DATABASE_URL", "DATABASE_URL"),
+    ],
+)
+def test_old_names_mean_the_new_ones(old: str, new: str) -> None:
+    assert new_name(old, HONOURED) == new
+
+
+def test_old_names_are_read_and_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("old_settings")
+    module.__dict__.update(
+        BROKER_URL="memory://", CELERYD_CONCURRENCY=3, CELERY_DEFAULT_QUEUE="old", REDIS_HOST="mine", S3_BUCKET="mine"
+    )
+    app = Celery("tests")
+    app.config_from_object(module)
+    assert (app.conf.worker_concurrency, app.conf.CELERYD_CONCURRENCY, app.conf.task_default_queue) == (3, 3, "old")
+    app.conf.CELERY_ALWAYS_EAGER = True
+    assert app.conf.task_always_eager
+    app.conf.result_failure_expires = 60
+    kept = app.windlass.settings.keep.failed
+    assert kept is not None
+    assert kept.age == 60
 
 
 def test_settings_come_too_late_once_the_app_is_used() -> None:
@@ -207,7 +378,7 @@ def test_entries_of_a_beat_schedule() -> None:
 
     _ = app.windlass
     assert {name: repr(entry["schedule"]) for name, entry in app.conf.beat_schedule.items()} == {
-        "often": "<freq: 10 seconds>",
+        "often": "<freq: 10.00 seconds>",
         "nightly": "<crontab: 0 3 * * * (m/h/dM/MY/d)>",
         "hourly": "<crontab: 5 * * * * (m/h/dM/MY/d)>",
     }

@@ -135,7 +135,6 @@ def test_a_base_class_with_handlers_and_state(app: Celery) -> None:
         ({"serializer": "pickle"}, "JSON"),
         ({"compression": "gzip"}, "nothing is compressed"),
         ({"routing_key": "a.b"}, "give queue"),
-        ({"time_limit": 1, "soft_time_limit": 2}, "soft_time_limit"),
     ],
 )
 def test_options_without_a_counterpart_say_so(app: Celery, options: dict[str, Any], message: str) -> None:
@@ -744,7 +743,7 @@ def test_results_of_results(app: Celery) -> None:
         assert get(result_from_tuple(get(result), app)) == [0, 1, 4, 9]
 
 
-@pytest.mark.parametrize("make", [lambda app: app.backend, lambda app: app.start, lambda app: app.control.inspect])
+@pytest.mark.parametrize("make", [lambda app: app.backend, lambda app: app.start, lambda app: app.control.autoscale])
 def test_what_has_no_counterpart_says_what_to_use(app: Celery, make: Callable[[Celery], Any]) -> None:
     with pytest.raises(AttributeError, match="has no counterpart"):
         make(app)

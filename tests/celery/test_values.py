@@ -18,8 +18,13 @@ from windlass.celery.values import pack, unpack
 numbers = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
 plain = st.none() | st.booleans() | numbers | st.text()
 times = st.datetimes() | st.dates() | st.times() | st.timedeltas(timedelta(0), timedelta(days=999))
+keys = st.text() | st.integers(-(2**53), 2**53) | st.uuids() | st.tuples(st.integers(0, 9), st.text())
 special = times | st.uuids() | st.binary() | st.decimals(allow_nan=False)
-values = st.recursive(plain | special, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=10)
+values = st.recursive(
+    plain | special,
+    lambda inner: st.lists(inner) | st.dictionaries(keys, inner) | st.sets(keys) | st.frozensets(keys),
+    max_leaves=10,
+)
 
 
 def through(value: Any) -> Any:
@@ -48,7 +53,14 @@ class Said:
     ("value", "back"),
     [
         ((1, (2, 3)), [1, [2, 3]]),
-        ({1, 2}, [1, 2]),
+        ({1, (2, "x")}, {1, (2, "x")}),
+        (frozenset({UUID(int=3)}), frozenset({UUID(int=3)})),
+        (bytearray(b"\xff"), bytearray(b"\xff")),
+        ({1: {2.5: {None: {3}}}}, {1: {2.5: {None: {3}}}}),
+        ({(1, 2): "place", "x": b"y", date(2026, 1, 2): True}, {(1, 2): "place", "x": b"y", date(2026, 1, 2): True}),
+        ({"__type__": "set", "__value__": "x"}, {"__type__": "set", "__value__": "x"}),
+        ({"__type__": "dict", "__value__": [1]}, {"__type__": "dict", "__value__": [1]}),
+        ({"__type__": ["set"], "__value__": []}, {"__type__": ["set"], "__value__": []}),
         (Colour.RED, "red"),
         (type("Text", (str,), {})("x"), "x"),
         (Money("1.5"), Decimal("1.5")),

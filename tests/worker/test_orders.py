@@ -16,7 +16,7 @@ from windlass import State, Windlass
 from windlass.console import Console
 from windlass.core.access import RIGHTS, make_access
 from windlass.errors import ConfigError, Forbidden, NotFound
-from windlass.orders import SHELF
+from windlass.orders import QUEUES, SHELF
 from windlass.store.base import Item
 from windlass.worker.service import Worker
 
@@ -119,6 +119,81 @@ async def test_an_order_nobody_can_read_harms_nobody(gate: Gate) -> None:
         await within(await gate.wait.enqueue())
         await gate.app.order("quiet", worker.id)
         await eventually(lambda: is_in_mode(worker, "quiet"))
+
+
+async def queues_of(worker: Worker) -> list[str]:
+    return [queue for info in await worker.app.workers() if info.presence.id == worker.id
+            for queue in info.presence.queues]  # fmt: skip
+
+
+async def test_a_worker_serves_another_queue_and_leaves_it_again(gate: Gate) -> None:
+    gate.open.set()
+    async with gate.app.worker(queues=["q"], concurrency=2) as worker:
+        other = gate.wait.options(queue="other")
+        waiting = await other.enqueue()
+        await within(await gate.wait.enqueue())
+        assert await waiting.state() is State.READY
+        assert await gate.app.serve("other", worker.id) == [worker.id]
+        await within(waiting)
+
+        async def serves(*queues: str) -> bool:
+            return await queues_of(worker) == list(queues)
+
+        await eventually(lambda: serves("q", "other"))
+        await within(await other.enqueue(), 5)  # woken for it, too
+        await gate.app.leave("other", worker.id)
+        await eventually(lambda: serves("q"))
+        left = await other.enqueue()
+        await within(await gate.wait.enqueue(), 5)
+        assert await left.state() is State.READY
+        async with gate.app.worker(queues=["other"]):
+            for _ in range(3):  # the one that left is not woken in this one's place
+                await within(left, 5)
+                left = await other.enqueue()
+            await within(left, 5)
+
+
+async def test_orders_about_several_queues_stand_beside_each_other(gate: Gate) -> None:
+    gate.open.set()
+    async with gate.app.worker(queues=["q*3", "low*1"]) as worker:
+        await asyncio.gather(
+            *(gate.app.serve(name, worker.id) for name in ("a", "b/c")), gate.app.leave("q", worker.id)
+        )
+        for name in ("a", "b/c", "low"):
+            await within(await gate.wait.options(queue=name).enqueue())
+        waiting = await gate.wait.enqueue()
+        for name in ("a", "b/c", "low"):
+            await gate.app.leave(name, worker.id)
+
+        async def serves_none() -> bool:
+            return await queues_of(worker) == []
+
+        await eventually(serves_none)
+        assert await waiting.state() is State.READY
+        await gate.app.serve("q", worker.id)
+        await within(waiting)
+
+
+async def test_an_order_about_a_queue_is_for_who_may_and_for_workers_that_live(gate: Gate) -> None:
+    async with gate.app.worker(queues=["q"]) as worker:
+        with pytest.raises(NotFound, match="no live worker 'nobody'"):
+            await gate.app.serve("other", "nobody")
+        with pytest.raises(ConfigError, match="queue name"):
+            await gate.app.serve("no name", worker.id)
+        with pytest.raises(ConfigError, match="at least one worker"):
+            await gate.app.leave("other")
+        scoped = Console(gate.app, make_access("eve", RIGHTS, queues=["q"]))
+        with pytest.raises(Forbidden):
+            await scoped.serve_queue(worker.id, "secret")
+        await Console(gate.app).serve_queue(worker.id, "other")
+        client = await gate.app.client()
+        await client.store.shelve([Item(shelf=QUEUES, key=f"{worker.id}/x", body=b"{")])
+        await Console(gate.app).leave_queue(worker.id, "q")
+
+        async def serves_other() -> bool:
+            return await queues_of(worker) == ["other"]
+
+        await eventually(serves_other)
 
 
 async def test_who_is_meant(gate: Gate) -> None:

@@ -26,6 +26,7 @@ from windlass.errors import IdConflict
 
 if TYPE_CHECKING:
     from windlass.celery.app import Celery
+    from windlass.celery.task import Task
 
 W = TypeVar("W", bound=Work[Any])
 
@@ -89,6 +90,7 @@ def options_of(app: Celery, sig: Signature, extra: Extra, *, queue_of: str = "",
     own = {} if task is None else {"queue": task.own_queue, "priority": task.priority, "expires": task.expires}
     merged = {"priority": app.conf.task_default_priority, **routed}
     merged.update({key: value for key, value in (*own.items(), *given.items()) if value is not None})
+    _check_limits(task, merged)
     options: dict[str, Any] = {"id": given.get("task_id") or uuid()}
     _timing(app, merged, options, extra)
     queue = merged.get("queue")
@@ -106,6 +108,11 @@ def options_of(app: Celery, sig: Signature, extra: Extra, *, queue_of: str = "",
     if texts := write_extra(extra, headers):
         options["headers"] = texts
     return options
+
+
+def _check_limits(task: Task | None, given: Mapping[str, Any]) -> None:
+    if task is not None:
+        task.check_limits(given)
 
 
 def _timing(app: Celery, given: Mapping[str, Any], options: dict[str, Any], extra: Extra) -> None:

@@ -1,7 +1,7 @@
 """Celery's settings: what each means here, and a clear no for what means nothing here.
 
-Three lists: settings that are honoured, settings whose promise always holds (or that tune what does not exist here, so
-that leaving them in does no harm), and settings that are refused with the reason. A name in none of them is a mistake.
+Three lists: settings that are honoured, and in ``known`` settings that may stay and change nothing, and settings that
+are refused with the reason. A name in none of them is a mistake. Celery's old names are read as the new ones.
 """
 
 from __future__ import annotations
@@ -13,8 +13,21 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from windlass.celery.exceptions import ImproperlyConfigured
+from windlass.celery.known import (
+    ALWAYS,
+    BACKENDS,
+    BROKERS,
+    GREEN,
+    NO_GREEN,
+    REFUSED,
+    TRANSPORT,
+    new_name,
+    say_once,
+    why_refused,
+    why_taken,
+)
 from windlass.celery.rates import rate_of
-from windlass.celery.schedules import maybe_schedule
+from windlass.celery.schedules import check_workers_can_run, maybe_schedule
 from windlass.core.hints import did_you_mean
 from windlass.errors import WindlassError
 
@@ -108,13 +121,6 @@ def _zone(value: Any, name: str) -> Any:
     return value
 
 
-_BROKERS = (
-    "amqp", "amqps", "pyamqp", "py-amqp", "librabbitmq", "qpid", "sqs", "kafka", "confluentkafka", "azureservicebus",
-    "azurestoragequeues", "gcpubsub", "mongodb", "zookeeper", "consul", "etcd", "filesystem", "pyro", "slmq", "sqla",
-    "sqla+sqlite", "sqla+postgresql", "sqla+mysql",
-)  # fmt: skip
-
-
 def _broker(value: Any, name: str) -> str | None:
     if value is None:
         return None
@@ -125,7 +131,7 @@ def _broker(value: Any, name: str) -> str | None:
     scheme = value.partition("://")[0].lower()
     if scheme == "sentinel":
         raise ImproperlyConfigured(f"{name}: write redis+sentinel:// where Celery has sentinel://")
-    if scheme in _BROKERS:
+    if scheme in BROKERS:
         raise ImproperlyConfigured(
             f"{name} is a {scheme}:// broker, and Windlass keeps its jobs in a store: give redis://..., "
             "sqlite:///path/to/file.db or memory://"
@@ -155,23 +161,18 @@ def _backend(value: Any, name: str) -> str | None:
 
 
 def _pool(value: Any, name: str) -> str | None:
-    known = ("prefork", "processes", "threads", "solo", "gevent", "eventlet")
+    known = ("prefork", "processes", "threads", "solo")
+    if value in GREEN:
+        raise ImproperlyConfigured(f"{name} is {value!r}, and {NO_GREEN}")
     if value is not None and value not in known:
         raise ImproperlyConfigured(f"{name} is {value!r}; give one of {', '.join(known)}")
     return _text(value, name)
 
 
-_HARMLESS = (
-    "visibility_timeout", "socket_timeout", "socket_connect_timeout", "socket_keepalive", "retry_on_timeout",
-    "health_check_interval", "max_connections", "max_retries", "interval_start", "interval_step", "interval_max",
-    "priority_steps", "queue_order_strategy", "sep", "fanout_prefix", "fanout_patterns", "confirm_publish",
-)  # fmt: skip
-
-
 def _transport(value: Any, name: str) -> dict[str, Any]:
     """A job is recovered when its worker is dead and not by a clock, and the like: these change nothing."""
     for key in value or {}:
-        if key not in _HARMLESS:
+        if key not in TRANSPORT:
             raise ImproperlyConfigured(
                 f"{name} has {key!r}, which has no counterpart; what the store needs is in its URL"
             )
@@ -212,6 +213,7 @@ def _entry(key: str, entry: Any) -> dict[str, Any]:
         raise ImproperlyConfigured(f"{where} needs 'task', a task's name, and 'schedule'")
     try:
         when = maybe_schedule(entry["schedule"], bool(entry.get("relative")))
+        check_workers_can_run(when)
     except (TypeError, ValueError) as error:
         raise ImproperlyConfigured(f"{where}: {error}") from error
     return {**entry, "schedule": when}
@@ -297,6 +299,7 @@ HONOURED: dict[str, tuple[Any, Parser]] = {
     "result_accept_content": (None, _accept),
     "result_backend": (None, _backend),
     "result_expires": (timedelta(days=1).total_seconds(), _seconds),
+    "result_failure_expires": (None, _seconds),
     "result_serializer": ("json", _json),
     "task_acks_late": (None, _flag_or_none),
     "task_allow_error_cb_on_chord_header": (False, _flag),
@@ -322,120 +325,16 @@ HONOURED: dict[str, tuple[Any, Parser]] = {
     "worker_prefetch_multiplier": (1, _count),
 }
 
-ALWAYS = {
-    "beat_max_loop_interval": "there is no beat process",
-    "beat_schedule_filename": "schedules are kept in the store",
-    "beat_sync_every": "schedules are kept in the store",
-    "broker_connection_max_retries": "a worker goes on trying",
-    "broker_connection_retry": "a worker goes on trying",
-    "broker_connection_retry_on_startup": "a worker goes on trying",
-    "broker_connection_timeout": "part of the store's URL",
-    "broker_channel_error_retry": "there are no channels",
-    "broker_heartbeat": "a worker keeps a lease in the store",
-    "broker_heartbeat_checkrate": "a worker keeps a lease in the store",
-    "broker_pool_limit": "one connection is shared",
-    "redis_backend_health_check_interval": "connections are checked as they are used",
-    "redis_max_connections": "one connection is shared",
-    "redis_retry_on_timeout": "calls are repeated safely",
-    "redis_socket_connect_timeout": "part of the store's URL",
-    "redis_socket_keepalive": "part of the store's URL",
-    "redis_socket_timeout": "part of the store's URL",
-    "result_backend_always_retry": "calls are repeated safely",
-    "result_backend_max_retries": "calls are repeated safely",
-    "result_backend_transport_options": "results are in the store",
-    "result_chord_join_timeout": "a chord does not poll",
-    "result_chord_retry_interval": "a chord does not poll",
-    "result_extended": "names and arguments are always kept",
-    "result_persistent": "results are as durable as the store",
-    "task_acks_on_failure": "a failed job is settled, never sent again by itself",
-    "task_acks_on_failure_or_timeout": "a failed job is settled, never sent again by itself",
-    "task_acks_on_timeout": "a failed job is settled, never sent again by itself",
-    "task_create_missing_queues": "a queue exists as soon as it is named",
-    "task_default_exchange": "there are no exchanges",
-    "task_default_exchange_type": "there are no exchanges",
-    "task_default_routing_key": "there are no exchanges",
-    "task_default_delivery_mode": "jobs are as durable as the store",
-    "task_protocol": "jobs are records in the store",
-    "task_publish_retry": "calls are repeated safely",
-    "task_publish_retry_policy": "calls are repeated safely",
-    "task_queue_max_priority": "priorities 0 to 9 work in every queue",
-    "task_send_sent_event": "the event stream has every job",
-    "task_store_errors_even_if_ignored": "errors are always kept",
-    "worker_cancel_long_running_tasks_on_connection_loss": "a worker that loses its lease stops its jobs",
-    "worker_deduplicate_successful_tasks": "a job settles once",
-    "worker_disable_prefetch": "a worker takes a job when it has a slot for it",
-    "worker_enable_remote_control": "cancelling goes through the store",
-    "worker_hijack_root_logger": "handlers that are there are left alone",
-    "worker_log_color": "colours are used in a terminal",
-    "worker_lost_wait": "recovery follows the worker's lease",
-    "worker_proc_alive_timeout": "the supervisor watches its processes",
-    "worker_redirect_stdouts": "what tasks print is printed",
-    "worker_redirect_stdouts_level": "what tasks print is printed",
-    "worker_send_task_events": "the event stream has every job",
-    "worker_soft_shutdown_timeout": "a worker that stops hands its jobs back",
-    "worker_state_db": "cancelling is kept in the store",
-    "worker_timer_precision": "timers are exact",
-}  # fmt: skip
-
-REFUSED = {
-    "beat_cron_starting_deadline": "a run that was missed is made up for once, however late",
-    "beat_scheduler": "schedules are kept in the store, in no scheduler class",
-    "broker_failover_strategy": "use redis+sentinel:// or redis+cluster://",
-    "broker_login_method": "there is no broker",
-    "broker_read_url": "one store is used for all",
-    "broker_use_ssl": "use rediss://",
-    "broker_write_url": "one store is used for all",
-    "redis_backend_use_ssl": "use rediss://",
-    "result_cache_max": "nothing is cached",
-    "result_compression": "nothing is compressed",
-    "task_annotations": "give the options to the task itself",
-    "task_compression": "nothing is compressed",
-    "task_inherit_parent_priority": "give the priority with the call",
-    "task_remote_tracebacks": "a traceback is kept as text",
-    "task_retry_on_worker_lost": "use acks_late: a job whose worker died runs again, three times at most",
-    "task_store_eager_result": "what runs in place is not kept",
-    "worker_agent": "no such thing exists here",
-    "worker_autoscaler": "use --autoscale",
-    "worker_consumer": "no such thing exists here",
-    "worker_direct": "a job cannot be meant for one worker",
-    "worker_pool_restarts": "send SIGHUP to the worker: it replaces its processes one by one",
-    "worker_log_format": "use --log-format, or logging of your own",
-    "worker_task_log_format": "use --log-format, or logging of your own",
-    "worker_timer": "no such thing exists here",
-}
-
-_BACKENDS = (
-    "arangodb_", "azureblockblob_", "cache_", "cassandra_", "cosmosdbsql_", "couchbase_", "couchdb_", "database_",
-    "dynamodb_", "elasticsearch_", "filesystem_", "gcs_", "mongodb_", "s3_",
-)  # fmt: skip
-_MESSAGING = ("control_", "event_", "security_")
 _LIVE = frozenset(
     {"beat_schedule", "enable_utc", "task_always_eager", "task_allow_error_cb_on_chord_header", "task_eager_propagates",
      "task_default_priority", "task_routes", "imports", "include", "task_queues"}
 )  # fmt: skip
-_OLD = {
-    "broker_url": "BROKER_URL", "result_backend": "CELERY_RESULT_BACKEND", "beat_schedule": "CELERYBEAT_SCHEDULE",
-    "task_always_eager": "CELERY_ALWAYS_EAGER", "task_routes": "CELERY_ROUTES", "timezone": "CELERY_TIMEZONE",
-    "task_serializer": "CELERY_TASK_SERIALIZER", "accept_content": "CELERY_ACCEPT_CONTENT", "imports": "CELERY_IMPORTS",
-    "task_default_queue": "CELERY_DEFAULT_QUEUE", "worker_concurrency": "CELERYD_CONCURRENCY",
-    "task_ignore_result": "CELERY_IGNORE_RESULT", "task_acks_late": "CELERY_ACKS_LATE",
-    "result_serializer": "CELERY_RESULT_SERIALIZER", "result_expires": "CELERY_TASK_RESULT_EXPIRES",
-    "enable_utc": "CELERY_ENABLE_UTC", "task_time_limit": "CELERYD_TASK_TIME_LIMIT",
-    "task_soft_time_limit": "CELERYD_TASK_SOFT_TIME_LIMIT",
-}  # fmt: skip
-_BY_OLD = {old: new for new, old in _OLD.items()}
 
 
 def refuse(name: str) -> ImproperlyConfigured:
     """Why a setting is not accepted."""
-    if name in REFUSED:
-        return ImproperlyConfigured(f"the setting {name} has no counterpart: {REFUSED[name]}")
-    if name in _BY_OLD:
-        return ImproperlyConfigured(f"the setting {name} is the old name of {_BY_OLD[name]}; write that")
-    if name.startswith(_BACKENDS):
-        return ImproperlyConfigured(f"the setting {name} has no counterpart: results are kept in the store itself")
-    if name.startswith(_MESSAGING):
-        return ImproperlyConfigured(f"the setting {name} has no counterpart: there is no broker to tune")
+    if why := why_refused(name):
+        return ImproperlyConfigured(f"the setting {name} has no counterpart: {why}")
     near = did_you_mean(name.lower(), [*HONOURED, *ALWAYS])
     return ImproperlyConfigured(f"there is no setting {name!r}{near}")
 
@@ -452,11 +351,13 @@ class Settings(MutableMapping[str, Any]):
         self[name] = value
 
     def __setitem__(self, name: str, value: Any) -> None:
-        if name in ALWAYS:
+        name = new_name(name, HONOURED)
+        if name not in HONOURED:
+            if not (why := why_taken(name) or (not value and why_refused(name))):
+                raise refuse(name)
+            say_once(name, why)
             self._given[name] = value
             return
-        if name not in HONOURED:
-            raise refuse(name)
         try:
             parsed = HONOURED[name][1](value, name)
         except WindlassError:
@@ -470,11 +371,11 @@ class Settings(MutableMapping[str, Any]):
     def add_defaults(self, values: Mapping[str, Any]) -> None:
         """Values for what is not set yet."""
         for name, value in values.items():
-            if name not in self._given:
+            if new_name(name, HONOURED) not in self._given:
                 self[name] = value
 
     def __delitem__(self, name: str) -> None:
-        self._given.pop(name, None)
+        self._given.pop(new_name(name, HONOURED), None)
 
     # -- reading
 
@@ -490,6 +391,7 @@ class Settings(MutableMapping[str, Any]):
         if self._fill is not None:
             fill, self.__dict__["_fill"] = self._fill, None
             fill()
+        name = new_name(name, HONOURED)
         if name in self._given:
             return self._given[name]
         if name in HONOURED:
@@ -497,7 +399,7 @@ class Settings(MutableMapping[str, Any]):
             if isinstance(default, dict):  # one that may be changed in place
                 self._given[name] = default = HONOURED[name][1](default, name)
             return default
-        if name in ALWAYS:
+        if why_taken(name) or why_refused(name):
             return None
         raise KeyError(name)
 
@@ -544,5 +446,5 @@ def from_object(source: Any, namespace: str = "") -> dict[str, Any]:
 
 
 def _looks_like_setting(name: str) -> bool:
-    families = ("task_", "worker_", "result_", "broker_", "beat_", "redis_", *_BACKENDS, *_MESSAGING)
-    return name in REFUSED or name in _BY_OLD or name.startswith(families)
+    families = ("task_", "worker_", "result_", "broker_", "beat_", "redis_", "control_", "event_", "security_")
+    return name in REFUSED or new_name(name, HONOURED) != name or name.startswith((*families, *BACKENDS))

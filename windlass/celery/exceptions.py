@@ -1,12 +1,25 @@
-"""Celery's exceptions. Where Windlass raises one of its own for the same thing, Celery's name is that very class."""
+"""Celery's exceptions. Where Windlass has one for the same thing, Celery's name is that very class, or, where Celery's
+is made with more, a kind of it: what is written for either catches what both raise.
+"""
 
 from __future__ import annotations
 
-import builtins
 from datetime import datetime
 from typing import Any
 
-from windlass.errors import ConfigError, StoreUnavailable, TaskTimeout, WorkerCrashed
+from windlass.errors import (
+    Cancel,
+    ConfigError,
+    JobCancelled,
+    Reject,
+    Signal,
+    StoreUnavailable,
+    TaskTimeout,
+    UnknownTask,
+    WorkerCrashed,
+)
+from windlass.errors import ResultTimeout as TimeoutError
+from windlass.errors import Retry as WindlassRetry
 from windlass.errors import SoftTimeout as SoftTimeLimitExceeded
 
 __all__ = [
@@ -41,6 +54,7 @@ __all__ = [
 TimeLimitExceeded = TaskTimeout
 WorkerLostError = WorkerCrashed
 OperationalError = StoreUnavailable
+TaskPredicate = Signal
 
 
 class CeleryWarning(UserWarning):
@@ -70,18 +84,14 @@ class BackendError(CeleryError):
 # -- what a task raises about itself
 
 
-class TaskPredicate(CeleryError):
-    """Base of what a task raises to say what should happen next."""
-
-
-class Retry(TaskPredicate):
+class Retry(WindlassRetry, CeleryError):
     """The task is to run again; ``self.retry()`` raises it. ``when`` is a number of seconds or an instant."""
 
     def __init__(
         self, message: str | None = None, exc: BaseException | None = None, when: float | datetime | None = None,
         is_eager: bool = False, sig: Any = None,
     ) -> None:  # fmt: skip
-        super().__init__(message, exc, when)
+        super().__init__(message, delay=max(0, when) if isinstance(when, int | float) else None)
         self.message, self.exc, self.when, self.is_eager, self.sig = message, exc, when, is_eager, sig
 
     def humanize(self) -> str:
@@ -93,16 +103,8 @@ class Retry(TaskPredicate):
         return f"Retry {self.humanize()}" + (f": {self.exc!r}" if self.exc is not None else "")
 
 
-class Ignore(TaskPredicate):
+class Ignore(Cancel, CeleryError):
     """Nothing is to be recorded of this run: what ``update_state`` said last stands."""
-
-
-class Reject(TaskPredicate):
-    """The task refuses its job: a dead letter, or run again at once with ``requeue``."""
-
-    def __init__(self, reason: object = None, requeue: bool = False) -> None:
-        super().__init__(reason, requeue)
-        self.reason, self.requeue = reason, requeue
 
 
 # -- what became of a task
@@ -120,7 +122,7 @@ class IncompleteStream(TaskError):
     """Results were asked for that are not there yet."""
 
 
-class NotRegistered(KeyError, TaskError):
+class NotRegistered(UnknownTask, TaskError, KeyError):
     """No task of this name is declared."""
 
     def __str__(self) -> str:
@@ -131,10 +133,6 @@ class AlreadyRegistered(TaskError):
     """The name is taken by another task."""
 
 
-class TimeoutError(TaskError, builtins.TimeoutError):
-    """The result did not come in time; the task goes on."""
-
-
 class MaxRetriesExceededError(TaskError):
     """The task was retried as often as it may be."""
 
@@ -143,7 +141,7 @@ class MaxRetriesExceededError(TaskError):
         self.task_args, self.task_kwargs = task_args, task_kwargs or {}
 
 
-class TaskRevokedError(TaskError):
+class TaskRevokedError(JobCancelled, TaskError):
     """The task was revoked, or expired before it started."""
 
 

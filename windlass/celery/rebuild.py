@@ -12,13 +12,14 @@ from collections.abc import Sequence
 from functools import lru_cache, reduce
 from typing import Any
 
-from windlass.celery.exceptions import ChordError, NotRegistered, TaskRevokedError
+from windlass.celery.exceptions import ChordError, NotRegistered, TaskRevokedError, WorkerLostError
 from windlass.errors import JobExpired, UnknownTask
 
 _TRANSLATED = {
     "windlass.errors.JobExpired": TaskRevokedError,
     "windlass.errors.JobCancelled": TaskRevokedError,
     "windlass.errors.UnknownTask": NotRegistered,
+    "windlass.worker.process.ChildDied": WorkerLostError,
 }
 assert {JobExpired.__name__, UnknownTask.__name__} <= {name.rpartition(".")[2] for name in _TRANSLATED}
 

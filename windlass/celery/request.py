@@ -136,7 +136,7 @@ def context_of(job: Current, task: Any, args: list[Any], kwargs: dict[str, Any])
     """The running Windlass job as Celery's code sees it."""
     extra = read_extra(job.headers)
     own = {key: value for key, value in job.headers.items() if key != HEADER} | extra.headers
-    limits = _limits(job, task)
+    limits = [limit_of(job, "timeout", task.time_limit), limit_of(job, "soft_timeout", task.soft_time_limit)]
     return Context(
         id=extra.id or job.id, task=task.name, args=args, kwargs=kwargs, retries=extra.retries + job.attempt - 1,
         called_directly=False, correlation_id=job.correlation_id, parent_id=extra.parent,
@@ -144,20 +144,19 @@ def context_of(job: Current, task: Any, args: list[Any], kwargs: dict[str, Any])
         chord=extra.group if extra.chord else None, headers=own or None, hostname=node_name(),
         delivery_info={
             "exchange": "", "routing_key": job.queue, "priority": job.claim.priority,
-            "redelivered": job.crashes > 0,
+            "redelivered": job.crashes > 0 or job.snoozes > 0,
         },
-        timelimit=None if limits == (None, None) else list(limits), time_limit=limits[0], soft_time_limit=limits[1],
+        timelimit=None if limits == [None, None] else limits, time_limit=limits[0], soft_time_limit=limits[1],
         eta=extra.eta, expires=extra.expires, ignore_result=bool(task.ignore_result), origin=job.meta.source,
         extra=extra, replaced_task_nesting=extra.nesting,
         properties={**extra.properties, "correlation_id": job.correlation_id, "priority": job.claim.priority},
     )  # fmt: skip
 
 
-def _limits(job: Current, task: Any) -> tuple[float | None, float | None]:
-    """The hard and the soft time limit in seconds: the call's own, else the task's."""
-    said = job.meta.options
-    hard, soft = (said[name] / 1000 if name in said else None for name in ("timeout", "soft_timeout"))
-    return hard if hard is not None else task.time_limit, soft if soft is not None else task.soft_time_limit
+def limit_of(job: Current, name: str, of_task: float | None) -> float | None:
+    """The limit that holds for a run, in seconds: the call's own, else the task's."""
+    own = job.meta.options.get(name)
+    return (own / 1000 if own is not None else of_task) or None
 
 
 def node_name() -> str:

@@ -1,18 +1,20 @@
 """Celery's schedules as values: ``crontab`` and ``schedule``, with Celery's fields, its grammar and its checks.
 
-They say when; nothing here fires. Every worker runs them, from the store: there is no beat process.
+They say when; nothing here fires. Every worker runs them, from the store: there is no beat process. Whoever asks one
+whether it ``is_due`` gets the answer by which workers would run it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Set
-from datetime import datetime, timedelta, tzinfo
-from typing import Any
+from collections.abc import Callable, Iterable, Set
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Any, NamedTuple
 
-from windlass.core.timing import Cron, Every, Timing
+from windlass.celery import _state
+from windlass.core.timing import Clock, Cron, Every, Timing, next_slot
 
-__all__ = ["ParseException", "crontab", "crontab_parser", "maybe_schedule", "schedule"]
+__all__ = ["BaseSchedule", "ParseException", "crontab", "crontab_parser", "maybe_schedule", "schedule", "solar"]
 
 Spec = int | str | Iterable[int]
 
@@ -81,21 +83,69 @@ class crontab_parser:
         raise ParseException(f"crontab field {spec!r}: {text!r} is no number" + (" or name" if names else ""))
 
 
-class crontab:
+class schedstate(NamedTuple):
+    """An answer of ``is_due``: whether it is, and in how many seconds to ask again."""
+
+    is_due: bool
+    next: float
+
+
+class BaseSchedule:
+    """What schedules have in common: the app whose zone they are read in, and what they take for now."""
+
+    def __init__(self, nowfun: Callable[[], datetime] | None = None, app: Any = None) -> None:
+        self.nowfun, self._app = nowfun, app
+
+    @property
+    def app(self) -> Any:
+        return _state.app_or_default(self._app)
+
+    @app.setter
+    def app(self, app: Any) -> None:
+        self._app = app
+
+    @property
+    def tz(self) -> tzinfo:
+        zone: tzinfo = self.app.timezone
+        return zone
+
+    def now(self) -> datetime:
+        found: datetime = (self.nowfun or self.app.now)()
+        return found
+
+    def maybe_make_aware(self, dt: datetime, naive_as_utc: bool = True) -> datetime:
+        """With a zone: a naive one is UTC, as Celery's own records are."""
+        return dt if dt.tzinfo is not None else dt.replace(tzinfo=UTC if naive_as_utc else self.tz)
+
+    def next_after(self, instant: datetime) -> datetime:
+        """The first run later than an instant."""
+        raise NotImplementedError("a schedule says when it runs next")
+
+    def remaining_estimate(self, last_run_at: datetime) -> timedelta:
+        """How long until the run after that one; below zero where it is overdue."""
+        due = self.next_after(self.maybe_make_aware(last_run_at))
+        return due.astimezone(UTC) - self.maybe_make_aware(self.now()).astimezone(UTC)
+
+    def is_due(self, last_run_at: datetime) -> schedstate:
+        left = self.remaining_estimate(last_run_at).total_seconds()
+        if left > 0:
+            return schedstate(False, left)
+        return schedstate(True, max(0.0, self.remaining_estimate(self.now()).total_seconds()))
+
+
+class crontab(BaseSchedule):
     """``crontab(minute=0, hour="*/3", day_of_week="mon-fri")``. All of its fields must hold."""
 
     def __init__(
         self, minute: Spec = "*", hour: Spec = "*", day_of_week: Spec = "*", day_of_month: Spec = "*",
         month_of_year: Spec = "*", nowfun: Any = None, app: Any = None,
     ) -> None:  # fmt: skip
-        if nowfun is not None:
-            raise ValueError("crontab(nowfun=...) has no counterpart: schedules follow the store's clock")
+        super().__init__(nowfun, app)
         self.minute = _expand(minute, 60)
         self.hour = _expand(hour, 24)
         self.day_of_week = _expand(day_of_week, 7)
         self.day_of_month = _expand(day_of_month, 31, 1)
         self.month_of_year = _expand(month_of_year, 12, 1)
-        self.app = app
         self._given = tuple(_text(spec) for spec in (minute, hour, day_of_week, day_of_month, month_of_year))
         if not any(day <= _LONGEST[month] for month in self.month_of_year for day in self.day_of_month):
             raise ValueError(f"crontab: no month of {self._given[4]!r} has a day {self._given[3]!r}")
@@ -115,6 +165,14 @@ class crontab:
         minute, hour, day_of_week, day_of_month, month_of_year = self._given
         return f"{minute} {hour} {day_of_month} {month_of_year} {day_of_week}"
 
+    def next_after(self, instant: datetime) -> datetime:
+        timing, _ = timing_of(self, self.tz)
+        slot = next_slot(timing, Clock(zone_name(self.tz)), int(instant.timestamp() * 1000))
+        return datetime.fromtimestamp(slot / 1000, self.tz)
+
+    def _by_place(self) -> tuple[set[int], ...]:
+        return self.minute, self.hour, self.day_of_week, self.day_of_month, self.month_of_year
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, crontab):
             return NotImplemented
@@ -124,8 +182,7 @@ class crontab:
         return hash(self._fields())
 
     def _fields(self) -> tuple[frozenset[int], ...]:
-        fields = (self.minute, self.hour, self.day_of_week, self.day_of_month, self.month_of_year)
-        return tuple(frozenset(field) for field in fields)
+        return tuple(frozenset(field) for field in self._by_place())
 
     def __repr__(self) -> str:
         return f"<crontab: {self.expression} (m/h/dM/MY/d)>"
@@ -152,24 +209,47 @@ def _text(spec: Spec) -> str:
     return ",".join(str(number) for number in sorted(spec))
 
 
-class schedule:
-    """Every so many seconds."""
+_UNITS = (("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1))
+
+
+class schedule(BaseSchedule):
+    """Every so many seconds. ``relative``: at full days, hours, minutes or seconds, whichever it is at least one of."""
 
     def __init__(
         self, run_every: float | timedelta | None = None, relative: bool = False, nowfun: Any = None, app: Any = None
     ) -> None:
-        if nowfun is not None:
-            raise ValueError("schedule(nowfun=...) has no counterpart: schedules follow the store's clock")
+        super().__init__(nowfun, app)
         if type(run_every) not in (int, float, timedelta) or run_every is None:
             raise TypeError(f"schedule is {run_every!r}; give seconds or a timedelta")
         self.run_every = run_every if isinstance(run_every, timedelta) else timedelta(seconds=run_every)
         if self.run_every <= timedelta(0):
             raise ValueError(f"schedule is {run_every!r}; it must be above 0")
-        self.relative, self.app = relative, app
+        self.relative = relative
 
     @property
     def seconds(self) -> float:
         return self.run_every.total_seconds()
+
+    @property
+    def human_seconds(self) -> str:
+        """``"1.50 hours"``."""
+        unit, size = next(((unit, size) for unit, size in _UNITS if self.seconds >= size), ("second", 1))
+        count = self.seconds / size
+        return f"{count:.2f} {unit}{'s' if count > 1 else ''}"
+
+    def next_after(self, instant: datetime) -> datetime:
+        end = instant.astimezone(UTC) + self.run_every
+        if not self.relative:
+            return end
+        local = end.astimezone(self.tz)
+        if self.run_every >= timedelta(days=1):  # calendar days, whatever the clocks do on them
+            wall = instant.astimezone(self.tz).replace(tzinfo=None) + self.run_every
+            return wall.replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=self.tz)
+        if self.run_every >= timedelta(hours=1):
+            return local.replace(minute=0, second=0, microsecond=0)
+        if self.run_every >= timedelta(minutes=1):
+            return local.replace(second=0, microsecond=0)
+        return local.replace(microsecond=0) if self.run_every >= timedelta(seconds=1) else end
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, schedule):
@@ -180,7 +260,17 @@ class schedule:
         return hash(self.run_every)
 
     def __repr__(self) -> str:
-        return f"<freq: {self.seconds:g} seconds>"
+        return f"<freq: {self.human_seconds}>"
+
+
+class solar:
+    """Celery's schedule by the sun; there is none here."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise ValueError(
+            "solar schedules have no counterpart, as they need an almanac: let a task that runs once a day work out "
+            "the instant and call the other one with eta="
+        )
 
 
 def timing_of(value: schedule | crontab, zone: tzinfo) -> tuple[Timing, dict[str, Any]]:
@@ -196,6 +286,23 @@ def timing_of(value: schedule | crontab, zone: tzinfo) -> tuple[Timing, dict[str
     return Cron((f"0 {' '.join(fields)}",), text=value.expression, both_days=True), {}
 
 
+def check_workers_can_run(value: schedule | crontab) -> None:
+    """They keep a schedule's times, and ask no code of its own."""
+    if value.nowfun is not None:
+        raise ValueError(f"{value!r} has a nowfun, which workers cannot ask: they run schedules by the store's clock")
+    for name in ("is_due", "remaining_estimate", "next_after"):
+        if getattr(type(value), name).__module__ != __name__:
+            raise ValueError(f"{value!r} has a {name} of its own, which workers cannot ask: they keep its times alone")
+
+
+def zone_name(zone: tzinfo) -> str:
+    """A zone as the store knows it."""
+    name: str | None = getattr(zone, "key", None)
+    if name is None and zone is not UTC:
+        raise ValueError(f"timezone is {zone!r}; schedules need its name, like 'Europe/Berlin'")
+    return name or "UTC"
+
+
 def _field(numbers: Set[int], all_there_are: int) -> str:
     return "*" if len(numbers) == all_there_are else ",".join(map(str, sorted(numbers)))
 
@@ -205,5 +312,7 @@ def maybe_schedule(value: Any, relative: bool = False, app: Any = None) -> sched
     if isinstance(value, schedule | crontab):
         return value
     if type(value).__name__ == "solar":
-        raise TypeError("solar schedules have no counterpart")
+        solar()
+    if isinstance(value, BaseSchedule):
+        raise TypeError(f"{value!r} is a schedule of its own kind; workers know crontab and schedule")
     return schedule(value, relative, app=app)

@@ -9,7 +9,7 @@ from datetime import datetime
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any
 
-from windlass.celery import _state, states, trace
+from windlass.celery import _state, prefork, states, trace
 from windlass.celery.exceptions import ImproperlyConfigured, MaxRetriesExceededError, Retry
 from windlass.celery.rates import rate_of
 from windlass.celery.request import Context, node_name
@@ -159,12 +159,15 @@ class Task:
     def options_for_windlass(self) -> dict[str, Any]:
         """This task's options in Windlass's words."""
         conf = self.app.conf
-        for name in ("time_limit", "soft_time_limit", "acks_late", "reject_on_worker_lost", "ignore_result"):
+        for name in ("time_limit", "acks_late", "reject_on_worker_lost", "ignore_result"):
             if getattr(self, name) is None:
                 setattr(self, name, conf[f"task_{name}"])
-        hard, soft = self.time_limit or None, self.soft_time_limit or None
+        hard = self.time_limit or None
+        if self.soft_time_limit is None and (soft := conf.task_soft_time_limit) and not (hard and soft > hard):
+            self.soft_time_limit = soft  # above the task's own hard limit, that of the settings would never come
+        soft = self.soft_time_limit or None
         if hard and soft and soft > hard:
-            raise ImproperlyConfigured(f"task {self.name}: soft_time_limit={soft} is above time_limit={hard}")
+            soft = None  # whoever calls it is told
         options: dict[str, Any] = {
             "name": self.name, "queue": self.own_queue or conf.task_default_queue, "timeout": hard,
             "soft_timeout": soft, "retries": MANY, "backoff": trace.retry_in, "give_up_on": trace.no_retry_asked,
@@ -173,6 +176,8 @@ class Task:
         said = self.rate_limit if self.rate_limit is not None else conf.task_default_rate_limit
         if (rate := rate_of(said, f"task {self.name}: rate_limit")) and not conf.worker_disable_rate_limits:
             options["rate"] = rate
+        if prefork.is_used_by(self.app):
+            options["runs_in"] = "process"
         if False in (self.acks_late, self.reject_on_worker_lost):
             options["on_crash"] = "fail"
         return options
@@ -190,6 +195,8 @@ class Task:
 
         job.__name__ = job.__qualname__ = type(self).__name__
         job.__module__ = type(self).__module__
+        if prefork.is_used_by(self.app):
+            job.__module__, job.__qualname__ = prefork.CHILD, prefork.name_for(self.name)
         job.__doc__ = type(self).__doc__
         job.__signature__ = self._open_signature()  # type: ignore[attr-defined]
         return job
@@ -218,6 +225,17 @@ class Task:
                 self._signature.bind(*args, **kwargs)
             except TypeError as error:
                 raise TypeError(f"{self.name}{self._signature}: {error}") from None
+
+    def check_limits(self, options: Mapping[str, Any]) -> None:
+        """ValueError where a call's limits, or else the task's, make no sense together, as Celery raises it."""
+        hard, soft = (
+            own if (own := options.get(name)) is not None else getattr(self, name)
+            for name in ("time_limit", "soft_time_limit")
+        )  # fmt: skip
+        if hard and soft and soft > hard:
+            raise ValueError(
+                f"{self.name}: soft_time_limit={soft:g} is above time_limit={hard:g}, so it would never come"
+            )
 
     def wanted_as_errback(self, args: Iterable[Any], kwargs: Mapping[str, Any]) -> int:
         """Celery calls an error callback with (request, exc, traceback) if it takes them, else with the failed id."""

@@ -25,8 +25,9 @@ from windlass.celery.reading import IGNORED, Reading
 from windlass.celery.rebuild import arguments_worth_keeping, rebuild
 from windlass.celery.request import Context, Extra, context_of, read_extra
 from windlass.celery.values import pack, pack_all, unpack
-from windlass.errors import TOLD, Cancel, Signal, Snooze
-from windlass.errors import Reject as WindlassReject
+from windlass.core.duration import to_ms
+from windlass.errors import TOLD, Cancel, Signal
+from windlass.errors import Retry as WindlassRetry
 
 if TYPE_CHECKING:
     from windlass.celery.task import Task
@@ -89,8 +90,9 @@ def _judged(task: Task, request: Context, args: list[Any], kwargs: dict[str, Any
         value = _with_autoretry(task, task.body, args, kwargs)
         asked: Retry | None = request.get("asked_to_retry")
         return Ended(states.SUCCESS, value) if asked is None else Ended(states.RETRY, asked, ExceptionInfo(asked))
-    except Retry as error:
-        return Ended(states.RETRY, error, ExceptionInfo(error))
+    except WindlassRetry as error:
+        asked = error if isinstance(error, Retry) else _asked(task, error)
+        return Ended(states.RETRY, asked, ExceptionInfo(asked))
     except Ignore as error:
         return Ended(states.IGNORED, error, ExceptionInfo(error))
     except Reject as error:
@@ -99,6 +101,12 @@ def _judged(task: Task, request: Context, args: list[Any], kwargs: dict[str, Any
         return Ended(states.REVOKED, error, ExceptionInfo(error))
     except Exception as error:
         return Ended(states.FAILURE, error, ExceptionInfo(error))
+
+
+def _asked(task: Task, error: WindlassRetry) -> Retry:
+    """Windlass's own ``Retry`` in Celery's words."""
+    when = task.default_retry_delay if error.delay is None else to_ms(error.delay, "Retry.delay") / 1000
+    return Retry(str(error), when=when)
 
 
 def _with_autoretry(task: Task, body: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -201,9 +209,8 @@ def _answer(task: Task, job: Current, request: Context, ended: Ended) -> Any:
         return _retry(task, job, value)
     if state == states.IGNORED:
         raise Cancel(IGNORED) from value
-    if state == states.REJECTED:
-        raise (Snooze(0) if value.requeue else WindlassReject(str(value.reason or "rejected by the task"))) from value
-    setattr(value, TOLD, True)
+    if state != states.REJECTED:
+        setattr(value, TOLD, True)
     raise value
 
 

@@ -1,7 +1,8 @@
 """Values on their way through JSON: what Celery's serializer brings back as itself comes back as itself here too.
 
 ``datetime``, ``date``, ``time``, ``timedelta``, ``Decimal``, ``UUID`` and ``bytes`` travel as small tagged objects, so
-that they need no annotation at the other end. All else is plain JSON; a tuple comes back as a list.
+that they need no annotation at the other end; so do sets and mappings whose keys are not all texts, which Celery's
+refuses and changes. All else is plain JSON; a tuple comes back as a list.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ _PACK: dict[type, tuple[str, Callable[[Any], str]]] = {
     Decimal: ("decimal", str),
     UUID: ("uuid", lambda value: value.hex),
     bytes: ("bytes", lambda value: base64.b64encode(value).decode()),
+    bytearray: ("bytearray", lambda value: base64.b64encode(value).decode()),
 }
-_UNPACK: dict[str, Callable[[str], Any]] = {
+_UNPACK: dict[str, Callable[[Any], Any]] = {
     "datetime": datetime.fromisoformat,
     "date": date.fromisoformat,
     "time": time.fromisoformat,
@@ -33,7 +35,12 @@ _UNPACK: dict[str, Callable[[str], Any]] = {
     "decimal": Decimal,
     "uuid": UUID,
     "bytes": base64.b64decode,
+    "bytearray": lambda text: bytearray(base64.b64decode(text)),
+    "set": lambda items: set(map(_hashable, items)),
+    "frozenset": lambda items: frozenset(map(_hashable, items)),
+    "dict": lambda pairs: {_hashable(key): unpack(item) for key, item in pairs},
 }
+_OF_LISTS = frozenset({"set", "frozenset", "dict"})
 _PLAIN = (str, int, float, bool, type(None))
 
 
@@ -46,9 +53,15 @@ def pack(value: Any) -> Any:
         tag, text = _PACK[kind]
         return {_TYPE: tag, _VALUE: text(value)}
     if isinstance(value, Mapping):
-        return {key: pack(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
+        if all(isinstance(key, str) for key in value):
+            return {key: pack(item) for key, item in value.items()}
+        return {_TYPE: "dict", _VALUE: [[pack(key), pack(item)] for key, item in value.items()]}
+    if isinstance(value, list | tuple):
         return [pack(item) for item in value]
+    if isinstance(value, set | frozenset):
+        # In an order of its own, so that the same set is the same payload.
+        items = sorted(map(pack, value), key=repr)
+        return {_TYPE: "set" if isinstance(value, set) else "frozenset", _VALUE: items}
     return _pack_other(value)
 
 
@@ -71,10 +84,10 @@ def unpack(value: Any) -> Any:
         return [unpack(item) for place in value for item in _several(place)]
     if not isinstance(value, dict):
         return value
-    if value.keys() == _KEYS and (read := _UNPACK.get(value[_TYPE])) and isinstance(value[_VALUE], str):
+    if value.keys() == _KEYS and (read := _reader(value)):
         try:
             return read(value[_VALUE])
-        except ValueError:
+        except (TypeError, ValueError):
             return value  # somebody's own object that only looks alike
     if value.keys() == _KEYS and value[_TYPE] == _TOGETHER and isinstance(value[_VALUE], list) and value[_VALUE]:
         return unpack(value[_VALUE][0])
@@ -93,6 +106,19 @@ def _several(value: Any) -> list[Any]:
     if isinstance(value, dict) and value.keys() == _KEYS and value[_TYPE] == _TOGETHER:
         return value[_VALUE] if isinstance(value[_VALUE], list) else [value]
     return [value]
+
+
+def _reader(value: dict[str, Any]) -> Callable[[Any], Any] | None:
+    tag = value[_TYPE]
+    if not isinstance(tag, str) or not isinstance(value[_VALUE], list if tag in _OF_LISTS else str):
+        return None
+    return _UNPACK.get(tag)
+
+
+def _hashable(value: Any) -> Any:
+    """What was in a set or a key: a list there can only have been a tuple."""
+    found = unpack(value)
+    return tuple(map(_hashable, found)) if isinstance(found, list) else found
 
 
 def pack_all(values: Iterable[Any]) -> list[Any]:

@@ -20,19 +20,17 @@ import click
 import msgspec
 
 from windlass.app import Windlass
-from windlass.celery import Celery, signals
-from windlass.cli import banner, values
+from windlass.celery import Celery, prefork, signals
+from windlass.celery.known import GREEN, NO_GREEN
+from windlass.cli import banner, celery_control, values
 from windlass.cli.errors import CliError, NotDone
 from windlass.cli.load import load_module, load_tasks, module_of_file, search_here, split
 from windlass.cli.worker import ARGUMENTS, command, description, run_alone
 from windlass.core.hints import did_you_mean
 from windlass.logs import LEVELS, set_up_logging
 
-POOLS = ("prefork", "processes", "threads", "solo", "gevent", "eventlet")
+POOLS = ("prefork", "processes", "threads", "solo", *GREEN)
 INSTEAD = {
-    "call": "windlass enqueue", "result": "windlass jobs show", "status": "windlass workers",
-    "purge": "windlass cancel",
-    "inspect": "windlass workers and windlass jobs list", "control": "windlass cancel and windlass queues",
     "events": "windlass tail", "list": "windlass queues", "report": "windlass doctor",
     "graph": "app.windlass.workflow()",
     "multi": "a service manager such as systemd, one unit per worker", "shell": "python -i", "logtool": "windlass tail",
@@ -151,7 +149,7 @@ _OPTIONS = [
     click.option("-Q", "--queues", callback=values.queues, multiple=True, metavar="A,B", help="Queues to serve."),
     click.option("-X", "--exclude-queues", callback=values.queues, multiple=True, metavar="A,B", help="Not these."),
     click.option("-c", "--concurrency", metavar="N", help="Tasks at once [one per core]."),
-    click.option("-P", "--pool", type=click.Choice(POOLS), help="Processes (prefork), or threads of one process."),
+    click.option("-P", "--pool", type=click.Choice(POOLS), help="Child processes, threads, or one at a time."),
     click.option("--autoscale", callback=values.scale, metavar="MAX,MIN", help="Processes by load."),
     click.option("--max-tasks-per-child", **_COUNT, help="Replace a process after so many tasks."),
     click.option("--max-memory-per-child", **_COUNT, help="Replace a process that occupies more KiB than this."),
@@ -232,37 +230,52 @@ class WorkerPlan(msgspec.Struct):
     autoscale: tuple[int, int] | None = None
     max_jobs: int | None = None
     max_memory: int | None = None
+    children: int = 0
 
     @property
     def supervised(self) -> bool:
-        return bool(self.processes > 1 or self.autoscale or self.max_jobs or self.max_memory)
+        """Whether whole processes come and go; those of a pool are its worker's own."""
+        return not self.children and bool(self.processes > 1 or self.autoscale or self.max_jobs or self.max_memory)
 
     def options(self) -> dict[str, Any]:
         """For Windlass's worker."""
         chosen: dict[str, Any] = {"queues": self.queues, "concurrency": self.concurrency}
+        prefix = "child_" if self.children else ""
         for name, value in (("max_jobs", self.max_jobs), ("max_memory", self.max_memory)):
             if value:
-                chosen[name] = value
+                chosen[prefix + name] = value
+        if self.children:
+            chosen["children"] = self.children
         return chosen
 
 
 def make_plan(app: Celery, options: dict[str, Any]) -> WorkerPlan:
     """The command line over the settings."""
     conf = app.conf
-    pool = options["pool"] or conf.worker_pool
+    pool = pool_of(app, options)
     wanted = options["concurrency"] if options["concurrency"] is not None else conf.worker_concurrency
     count = os.cpu_count() or 1 if wanted in (None, "auto", "0", 0) else _whole(wanted)
-    in_processes = pool in ("prefork", "processes")
+    in_processes = pool == "processes"
+    if pool == "prefork":
+        count = options["autoscale"][1] if options["autoscale"] else count
     memory = options["max_memory_per_child"] or conf.worker_max_memory_per_child
     queues = [queue for queue in options["queues"] or app.worker_queues() if queue not in options["exclude_queues"]]
     if not queues:
         raise click.UsageError("no queue is left to serve")
     return WorkerPlan(
         processes=count if in_processes else 1, concurrency=1 if in_processes or pool == "solo" else count,
-        autoscale=options["autoscale"], queues=queues,
+        autoscale=options["autoscale"], queues=queues, children=count if pool == "prefork" else 0,
         max_jobs=options["max_tasks_per_child"] or conf.worker_max_tasks_per_child,
         max_memory=max(1, memory // 1024) if memory else None,
     )  # fmt: skip
+
+
+def pool_of(app: Celery, options: dict[str, Any]) -> str:
+    pool: str = options["pool"] or app.conf.worker_pool
+    if pool in GREEN:
+        raise click.UsageError(f"--pool {pool}: {NO_GREEN}")
+    # Where a worker cannot have children, a process of its own for each task at a time is next best.
+    return "processes" if pool == "prefork" and sys.platform == "win32" else pool
 
 
 def _whole(text: Any) -> int:
@@ -293,12 +306,16 @@ class Job(NamedTuple):
 
     def load(self) -> tuple[Windlass, WorkerPlan]:
         app = find_celery(self.given)
-        for name in ("time_limit", "soft_time_limit"):
-            if self.settings[name] is not None:
-                app.conf[f"task_{name}"] = self.settings[name]
+        said = {f"task_{name}": self.settings[name] for name in ("time_limit", "soft_time_limit")}
+        said = {name: value for name, value in said.items() if value is not None}
+        app.conf.update(said)
         planned = make_plan(app, self.settings)
+        include = [name for part in self.settings["include"] for name in part.split(",") if name]
+        if planned.children:
+            over = {"broker_url": self.given.broker} if self.given.broker else {}
+            prefork.use(app, {**said, **over}, include)
         made = app.windlass
-        load_tasks(made, [name for part in self.settings["include"] for name in part.split(",") if name])
+        load_tasks(made, include)
         self._set_up_logging()
         return made, planned
 
@@ -368,3 +385,6 @@ def flower() -> None:
     raise NotDone(
         "Flower is not needed: `windlass web -A MODULE` serves the dashboard, `windlass top` one in the terminal"
     )
+
+
+celery_control.add_commands(celery, find_celery)

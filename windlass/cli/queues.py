@@ -277,6 +277,24 @@ def stop_workers(target: Target, as_json: bool, words: list[str], every: bool, r
     _order(target, words, every, Console.stop_worker, "told to stop", reason, as_json)
 
 
+@workers.command("serve")
+@takes_app("QUEUE [WORKER]...")
+@_all_option
+def serve_queue(target: Target, as_json: bool, words: list[str], every: bool) -> None:
+    """Let workers serve a queue beside their others, until they end."""
+    queue, *names = words or [""]
+    _order(target, names, every, lambda console, id, _: console.serve_queue(id, queue), f"serves {queue}", "", as_json)
+
+
+@workers.command("leave")
+@takes_app("QUEUE [WORKER]...")
+@_all_option
+def leave_queue(target: Target, as_json: bool, words: list[str], every: bool) -> None:
+    """Let workers claim nothing more from a queue. What they run of it goes on."""
+    queue, *names = words or [""]
+    _order(target, names, every, lambda console, id, _: console.leave_queue(id, queue), f"leaves {queue}", "", as_json)
+
+
 def _order(
     target: Target, words: list[str], every: bool, order: Callable[[Console, str, str], Awaitable[WorkerRow]],
     done: str, reason: str, as_json: bool,

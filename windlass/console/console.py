@@ -256,6 +256,14 @@ class Console:
         """Let a worker drain and end. A supervisor puts none in its place."""
         return await controls.order_worker(self._desk, "stop", id, reason)
 
+    async def serve_queue(self, id: str, queue: str) -> WorkerRow:
+        """Let a worker serve a queue beside its others, until it ends."""
+        return await controls.serve_queue(self._desk, id, queue, True)
+
+    async def leave_queue(self, id: str, queue: str) -> WorkerRow:
+        """Let a worker claim nothing more from a queue; what it runs of it goes on."""
+        return await controls.serve_queue(self._desk, id, queue, False)
+
     # -- queues and tasks
 
     async def pause_queue(self, name: str) -> QueueRow:

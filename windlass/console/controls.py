@@ -29,7 +29,7 @@ from windlass.core.timing import Cron, find_zone
 from windlass.errors import ConfigError, EnqueueError, Forbidden, NotFound, WindlassError
 from windlass.gates import retune
 from windlass.schedules import TRIES, read_row
-from windlass.store.base import MAX_BATCH, Action, Change, ChangeReply, PutSchedule, Query
+from windlass.store.base import MAX_BATCH, Action, Change, ChangeReply, PutSchedule, Query, Store, WorkerInfo
 
 STEPS = 20
 """Steps of a thousand jobs that one call makes."""
@@ -136,10 +136,35 @@ async def on_breaker(
 
 
 async def order_worker(desk: Desk, order: str, id: str, reason: str) -> WorkerRow:
-    """Whoever may tell a worker what to do may see all of its queues: it works for each of them."""
-    async with act(desk, f"{order}_worker", id, {"reason": reason} if reason else {}) as deed:
+    """Let a worker claim no more, claim again, or end."""
+
+    said = show.one_line(reason, 500)
+
+    async def give(store: Store, found: str) -> None:
+        await orders.give(store, order, [found], said)
+
+    info = await _tell_worker(desk, f"{order}_worker", id, {"reason": reason} if reason else {}, give)
+    return worker_row(desk, info, [], orders.Given(orders.Order(order), 0, said))
+
+
+async def serve_queue(desk: Desk, id: str, queue: str, on: bool) -> WorkerRow:
+    """Let a worker serve a queue beside its others, or leave it."""
+
+    async def give(store: Store, found: str) -> None:
+        await orders.serve(store, queue, [found], on=on)
+
+    info = await _tell_worker(desk, "serve_queue" if on else "leave_queue", id, {"queue": queue}, give, queue)
+    return worker_row(desk, info, [])
+
+
+async def _tell_worker(
+    desk: Desk, action: str, id: str, details: dict[str, Any], give: Callable[[Store, str], Awaitable[None]],
+    queue: str = "",
+) -> WorkerInfo:  # fmt: skip
+    """Whoever may tell a worker what to do may see all of its queues. The worker as it was: by now it may have left."""
+    async with act(desk, action, id, details) as deed:
         deed.need("read")
-        deed.need("workers")
+        deed.need("workers", check_name("queue", queue) if queue else None)
         store = await desk.store()
         workers = [info for info in await store.workers() if any(map(desk.access.sees, info.presence.queues))]
         [found] = orders.find_workers([id], workers)
@@ -148,11 +173,9 @@ async def order_worker(desk: Desk, order: str, id: str, reason: str) -> WorkerRo
         if not all(map(desk.access.sees, info.presence.queues)):
             raise Forbidden(f"worker {found} also serves queues that {desk.access.user} may not see", right="workers")
         await deed.begin(info.presence.queues)
-        said = show.one_line(reason, 500)
-        await orders.give(store, order, [found], said)
+        await give(store, found)
         deed.record.count = 1
-    # As it was: by now it may have obeyed, and left.
-    return worker_row(desk, info, [], orders.Given(orders.Order(order), 0, said))
+    return info
 
 
 # -- schedules

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from windlass.core import safe
+from windlass.core.loose import PLAIN, changed_by_json, is_loose
 from windlass.core.unions import readable
 from windlass.errors import ConfigError, PayloadError
 
@@ -132,6 +133,8 @@ class Codec:
         self.var_keyword = next((p.name for p in parameters if p.kind is p.VAR_KEYWORD), "")
         self.hints = {key: hints.get(key, Any) for key in (*self.names, self.var_positional, self.var_keyword) if key}
         self._check_types(hints)
+        self._loose = frozenset(key for key, hint in self.hints.items() if is_loose(hint))
+        self._loose_result = is_loose(hints.get("return", Any))
         self._fields = [self._field(p) for p in plain]
         self._arguments = self._decoder(self._fields)
         self._result = msgspec.json.Decoder(hints.get("return", Any), dec_hook=_dec_hook)
@@ -197,12 +200,33 @@ class Codec:
     ) -> bytes:
         try:
             payload = encode(fields, f"task {self.name}: the arguments", max_bytes, stable=stable)
-            self._decode(payload, decoder)
+            back = self._decode(payload, decoder)
+            if self._loose:
+                self._check_loose(fields, *back)
         except BadArguments:
             raise
         except PayloadError as error:
             raise BadArguments(str(error)) from error
         return payload
+
+    def _check_loose(self, fields: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """What no annotation speaks for must survive JSON as it is; ``args`` and ``kwargs`` are what came back."""
+        came = None
+        for name, value in fields.items():
+            if type(value) not in PLAIN:
+                came = came or {**kwargs, **dict(zip(self.positional, args, strict=False))}
+                known = name if name in self.names else self.var_keyword
+                known, where = (self.var_positional, name[1:]) if name.startswith("*") else (known, name)
+                if known in self._loose and (bad := changed_by_json(value, came.get(name), where)):
+                    raise BadArguments(f"task {self.name}: {bad}; annotate the parameter, or convert it yourself")
+
+    def encode_result(self, value: Any, max_bytes: int) -> bytes:
+        """The result as JSON; without an annotation only what JSON brings back as it is."""
+        what = f"the result of task {self.name}"
+        data = encode(value, what, max_bytes)
+        if self._loose_result and type(value) not in PLAIN and (bad := changed_by_json(value, decode_any(data))):
+            raise PayloadError(f"{what}: {bad}; annotate what the function returns, or convert it yourself")
+        return data
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Arguments by name, in the order of the signature."""

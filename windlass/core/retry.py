@@ -151,6 +151,11 @@ def _answer(given: object, what: str) -> object:
     return given
 
 
+def requeue_delay(before: int) -> int:
+    """Milliseconds until a job that was put back ``before`` times is given out again: its refusals must not spin."""
+    return int(min(60_000, 100 * 2 ** min(before, 10)))
+
+
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
     """What a task says about errors. ``retry_on`` empty means every exception."""

@@ -34,12 +34,18 @@ log = Steady(logging.getLogger("windlass.worker"))
 
 
 class Children:
-    """The worker's side of its process pool. The pool starts with the first job that needs it."""
+    """The worker's side of its process pool. The pool starts with the first job that needs it.
+
+    ``imports``: what a child imports before its first job, whose time limit is not to run meanwhile.
+    """
 
     def __init__(
         self, size: int, on_message: Callable[[str, str, Any], None], measures: Measures | None = None,
-        watchers: Sequence[Watcher] = (),
+        watchers: Sequence[Watcher] = (), max_jobs: int = 0, max_memory: int = 0,
+        imports: Sequence[str] = (),
     ) -> None:  # fmt: skip
+        self._imports = imports
+        self._max_jobs, self._max_memory = max_jobs, max_memory * 1_048_576
         self._size, self._on_message, self._measures, self._watchers = size, on_message, measures, watchers
         self._pool: ProcessPool | None = None
         self._stopping = False
@@ -52,7 +58,10 @@ class Children:
 
     async def _started(self) -> ProcessPool:
         if self._pool is None:
-            self._pool = ProcessPool(self._size, None, "", on_message=self._on_message, measures=self._measures)
+            self._pool = ProcessPool(
+                self._size, None, "", on_message=self._on_message, measures=self._measures, max_jobs=self._max_jobs,
+                max_memory=self._max_memory, imports=self._imports,
+            )  # fmt: skip
             await self._pool.start()
             if self._stopping:
                 self._pool.tell_of_stop()

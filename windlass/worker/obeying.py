@@ -9,7 +9,7 @@ from collections.abc import Callable
 from windlass.core.job import Finished
 from windlass.errors import StoreError
 from windlass.logs import Steady
-from windlass.orders import Given, ear, read
+from windlass.orders import Given, ear, read, read_queues
 from windlass.store.base import Store
 
 log = Steady(logging.getLogger("windlass.worker"))
@@ -21,10 +21,11 @@ AGAIN = 1.0
 class Obeying:
     """Reads an order when a signal says that there is one, and hands on each once."""
 
-    def __init__(self, store: Store, obey: Callable[[Given], None]) -> None:
-        self._store, self._obey = store, obey
+    def __init__(self, store: Store, obey: Callable[[Given], None], serve: Callable[[dict[str, bool]], None]) -> None:
+        self._store, self._obey, self._serve = store, obey, serve
         self._worker = ""
         self._last: Given | None = None
+        self._queues: dict[str, bool] = {}
         self._signalled = asyncio.Event()
 
     async def listen(self, worker: str) -> None:
@@ -45,11 +46,15 @@ class Obeying:
             self._signalled.clear()
             try:
                 given = await read(self._store, self._worker)
+                queues = self._queues | await read_queues(self._store, self._worker)
             except StoreError as error:
                 log.warning("cannot read what this worker is ordered to do, will try again: %s", error)
                 await asyncio.sleep(AGAIN)
                 self._signalled.set()
                 continue
+            if queues != self._queues:
+                self._queues = queues
+                self._serve(queues)
             if given is not None and given != self._last:
                 self._last = given
                 self._obey(given)

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from windlass.app import Windlass
 
 
+_COUNTS = ("concurrency", "children", "max_jobs", "max_memory", "child_max_jobs", "child_max_memory")
+
+
 class Plan(msgspec.Struct, frozen=True):
     """A worker's options, checked. Durations in seconds. ``weights`` of its queues, none for strictly in order."""
 
@@ -36,6 +39,8 @@ class Plan(msgspec.Struct, frozen=True):
     max_jobs: int = 0
     max_memory: int = 0
     log_success: bool = False
+    child_max_jobs: int = 0
+    child_max_memory: int = 0
 
 
 def plan(app: Windlass, options: Mapping[str, Any]) -> Plan:
@@ -44,13 +49,13 @@ def plan(app: Windlass, options: Mapping[str, Any]) -> Plan:
         if name not in WorkerOptions.__annotations__:
             hint = did_you_mean(name, WorkerOptions.__annotations__)
             raise ConfigError(f"the worker got an unknown option {name!r}{hint}")
-    for name in ("concurrency", "children", "max_jobs", "max_memory"):
+    for name in _COUNTS:
         value = options.get(name, 1)
         if not isinstance(value, int) or isinstance(value, bool) or value < (1 if name == "concurrency" else 0):
             raise ConfigError(f"the worker's {name} is {value!r}; give a whole number above 0")
     check_tasks(app)
     queues, weights = with_notices(app, *parse_queues(options.get("queues") or default_queues(app)))
-    checked = {name: options[name] for name in ("concurrency", "children", "max_jobs", "max_memory") if name in options}
+    checked = {name: options[name] for name in _COUNTS if name in options}
     for name in ("grace", "stall_warning", "stall_limit"):
         if name in options:
             checked[name] = to_ms(options[name] or 0, name) / 1000
@@ -93,6 +98,11 @@ def check_importable(task: Task[Any, Any]) -> None:
             f"task {task.name} cannot run in a process: a child imports it as {path}, and finds the plain function "
             "there. Declare it where it is defined, with @app.task(runs_in='process')"
         )
+
+
+def modules_of_process_tasks(app: Windlass) -> list[str]:
+    tasks = (task for task in app.tasks.values() if task.runs_in == "process")
+    return sorted({function_path(task.fn).partition(":")[0] for task in tasks})
 
 
 def default_queues(app: Windlass) -> list[str]:

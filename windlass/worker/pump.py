@@ -89,6 +89,13 @@ class Pump:
         self._owed = True
         self.poke()
 
+    def serve(self, shares: Shares) -> None:
+        """Ask for jobs of other queues from now on."""
+        self._shares = shares
+        self.poke()
+        if shares.empty:
+            self.stop_asking()
+
     def stop_asking(self) -> None:
         """Nothing more is claimed. The store hears of that, or it would wake this worker for jobs of others."""
         self._owed = True
@@ -232,7 +239,12 @@ class Pump:
         self._on_gone()
 
     def _closed_for_claims(self) -> bool:
-        return self.stopping or self.quiet or (self.drain and bool(self._executor.active or self._executor.waiting))
+        return (
+            self.stopping
+            or self.quiet
+            or self._shares.empty
+            or (self.drain and bool(self._executor.active or self._executor.waiting))
+        )
 
     def _room(self, leaving: int) -> int:
         """How many claims there is room for once so many have left: free slots, and more where jobs are quick."""

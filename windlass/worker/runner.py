@@ -35,6 +35,7 @@ from windlass.core.lifecycle import (
     unwritable,
 )
 from windlass.core.options import Resolved, unpack_call
+from windlass.core.retry import requeue_delay
 from windlass.errors import (
     TOLD,
     Cancel,
@@ -126,7 +127,8 @@ def succeeded(run: Run, result: Any) -> Outcome:
     if result is None:
         return _NOTHING
     try:
-        data = codec.encode(result, f"the result of task {run.claim.task}", run.app.settings.max_payload)
+        task, cap = run.app.tasks.get(run.claim.task), run.app.settings.max_payload
+        data = task.codec.encode_result(result, cap) if task else codec.encode(result, "the result", cap)
         return Succeeded(hide_marks(data, result) if MARK in data else data)
     except BaseException as error:
         run.raised = error
@@ -158,6 +160,8 @@ def _judge(run: Run, exc: BaseException) -> Outcome:
     try:
         if isinstance(exc, Snooze):
             return Snoozed(to_ms(exc.delay, "Snooze.delay"))
+        if isinstance(exc, Reject) and exc.requeue:
+            return Snoozed(requeue_delay(run.claim.snoozes))
         delay, reason = run.rules.retry.next_delay(run.claim.attempt + 1, exc, random.random())
     except BaseException as wrong:
         # A predicate or a backoff function that raises must not lose the job, nor hide the task's own error.

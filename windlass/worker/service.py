@@ -33,7 +33,7 @@ from windlass.worker.joblog import JobLog
 from windlass.worker.memory import Cpu, resident_bytes
 from windlass.worker.notes import NoteBuffer
 from windlass.worker.obeying import Obeying
-from windlass.worker.plan import declarations, declare_limits, has_limits, plan
+from windlass.worker.plan import declarations, declare_limits, has_limits, modules_of_process_tasks, plan
 from windlass.worker.pump import Pump
 from windlass.worker.scheduler import Scheduler
 from windlass.worker.shares import Shares
@@ -63,6 +63,7 @@ class Worker:
         self.app, self.plan, self._report, self._companion = app, plan(app, options), report, companion
         self._declares = declarations(app)
         app.schedules.plans()  # what is wrong with one is said before anything starts
+        self._queues, self._beats_to_ask = self.plan.queues, 0
         self._started_at = int(time.time() * 1000)
         self._cpu = Cpu()
         self._given_up = ""
@@ -79,8 +80,9 @@ class Worker:
         self._store = client.store
         measures = self._companion.measures if self._companion else None
         self._children = Children(
-            self.plan.children or os.cpu_count() or 1, self._on_child_message, measures, self.app.watchers
-        )
+            self.plan.children or os.cpu_count() or 1, self._on_child_message, measures, self.app.watchers,
+            self.plan.child_max_jobs, self.plan.child_max_memory, modules_of_process_tasks(self.app),
+        )  # fmt: skip
         self._notes = NoteBuffer(self._store, loop, self._children.call)
         self.executor = Executor(
             self.app, self.plan.concurrency, self._notes, self._children, Graphs(self._store), self._nudge
@@ -98,7 +100,7 @@ class Worker:
         await self._run_hooks(self.app.start_hooks)
         await self._scheduler.declare()
         self._notifier = await self._make_notifier()
-        self._obeying = Obeying(self._store, self._obey)
+        self._obeying = Obeying(self._store, self._obey, self._serve)
         await self._be_born()
         self._charts = Charts(self._store, self.executor.tracker, self.id) if self.app.settings.charts else None
         settings = self.app.settings
@@ -202,7 +204,7 @@ class Worker:
 
     def _presence(self) -> Presence:
         return Presence(
-            id=self.id, queues=list(self.plan.queues), declares=self._declares, lease=self.app.settings.lease,
+            id=self.id, queues=list(self._queues), declares=self._declares, lease=self.app.settings.lease,
             host=socket.gethostname(), pid=os.getpid(), started_at=self._started_at, concurrency=self.plan.concurrency,
             load=self._load(),
         )  # fmt: skip
@@ -243,6 +245,17 @@ class Worker:
             self.pump.poke()
         self._heartbeat.poke()  # so that others see it
 
+    def _serve(self, told: dict[str, bool]) -> None:
+        """Serve more queues than those it was started with, or fewer, as an operator orders; what runs goes on."""
+        weights = dict(zip(self.plan.queues, self.plan.weights, strict=False))
+        began = [queue for queue in self.plan.queues if told.get(queue, True)]
+        self._queues = tuple(dict.fromkeys([*began, *(queue for queue, on in told.items() if on)]))
+        log.warning("worker %s is told to serve: %s", self.id, ", ".join(self._queues) or "no queue")
+        # A store wakes it for these once a beat has told of them; the next one may be under way, and not tell yet.
+        self._beats_to_ask = 2
+        self._heartbeat.poke()
+        self.pump.serve(Shares(self._queues, [weights.get(queue, 1) for queue in self._queues if weights]))
+
     def _nudge(self) -> None:
         self.pump.nudge()
 
@@ -258,7 +271,8 @@ class Worker:
         for id in reply.cancels:
             self.executor.cancel(id)
         self._scheduler.heed(reply.schedules)
-        if reply.ready:
+        if reply.ready or self._beats_to_ask:
+            self._beats_to_ask = max(0, self._beats_to_ask - 1)
             self.pump.poke()
         else:
             self.pump.sleep_until(reply.next_due)

@@ -54,6 +54,7 @@ class Shares:
         self._spent = [0.0] * len(weights)
         self._asked: list[int] = []
         self.weighted = bool(weights)
+        self.empty = not queues
 
     def ask(self, room: int) -> Asked:
         """Each queue with its share, and then each, whoever is next first, with all that is left."""

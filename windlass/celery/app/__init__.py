@@ -21,14 +21,14 @@ from zoneinfo import ZoneInfo
 
 from windlass import Keep, Windlass
 from windlass import Task as WindlassTask
-from windlass.celery import _state, canvas, compile, conf, signals
+from windlass.celery import _state, canvas, compile, conf, prefork, signals
 from windlass.celery import result as results
+from windlass.celery.control import Control
 from windlass.celery.declare import make_task
 from windlass.celery.exceptions import AlreadyRegistered, ImproperlyConfigured, NotRegistered
 from windlass.celery.modules import django_apps, load, module_in
-from windlass.celery.rates import rate_of
 from windlass.celery.request import node_name
-from windlass.celery.schedules import timing_of
+from windlass.celery.schedules import timing_of, zone_name
 from windlass.celery.signals import Signal
 from windlass.celery.task import Task
 from windlass.celery.values import pack, together
@@ -66,34 +66,6 @@ class TaskRegistry(dict[str, Task]):
 
     def unregister(self, name: Any) -> None:
         del self[getattr(name, "name", name)]
-
-
-class Control:
-    """``app.control``: what works without asking workers."""
-
-    def __init__(self, app: Celery) -> None:
-        self.app = app
-
-    def revoke(
-        self, task_id: Any, destination: Any = None, terminate: bool = False, signal: Any = None, **_: Any
-    ) -> None:
-        for id in [task_id] if isinstance(task_id, str) else task_id:
-            self.app.AsyncResult(str(id)).revoke(terminate=terminate)
-
-    def terminate(self, task_id: Any, **_: Any) -> None:
-        self.revoke(task_id, terminate=True)
-
-    def rate_limit(self, task_name: str, rate_limit: Any, destination: Any = None, **_: Any) -> None:
-        """Another rate for a task, on all workers together. ``None`` and 0: no limit."""
-        if destination is not None:
-            raise ImproperlyConfigured("rate_limit(destination=...) has no counterpart: a rate holds for all workers")
-        gate = self.app.windlass.task_gate(task_name)
-        self.app.windlass.sync.run(gate.tune(rate=rate_of(rate_limit, f"the rate_limit of {task_name}")))
-
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(
-            f"app.control.{name} has no counterpart: see `windlass workers`, `windlass jobs` and `windlass tail`"
-        )
 
 
 class Celery:
@@ -283,7 +255,9 @@ class Celery:
         zone = settings.timezone if isinstance(settings.timezone, str) else "UTC"
         made = Windlass(
             name, settings.broker_url, include=modules, tz=zone,
-            keep=Keep(count=done.count, age=done.age, failed=Keep(count=100_000, age="30d")),
+            keep=Keep(
+                count=done.count, age=done.age, failed=Keep(count=100_000, age=settings.result_failure_expires or "30d")
+            ),
         )  # fmt: skip
         self.finalize()
         settings.fix()
@@ -313,13 +287,15 @@ class Celery:
     def _on_start(self, state: SimpleNamespace) -> None:
         worker = SimpleNamespace(hostname=node_name(), app=self)
         signals.worker_init.send(sender=worker)
-        signals.worker_process_init.send(sender=worker)
+        if not prefork.is_used_by(self):  # its children send it themselves
+            signals.worker_process_init.send(sender=worker)
         self.declare_schedules()
         signals.worker_ready.send(sender=worker)
 
     def _on_stop(self, state: SimpleNamespace) -> None:
         worker = SimpleNamespace(hostname=node_name(), app=self)
-        signals.worker_process_shutdown.send(sender=worker, pid=os.getpid(), exitcode=0)
+        if not prefork.is_used_by(self):
+            signals.worker_process_shutdown.send(sender=worker, pid=os.getpid(), exitcode=0)
         signals.worker_shutdown.send(sender=worker)
 
     # -- calling
@@ -397,18 +373,12 @@ class Celery:
                 entry["task"], entry.get("args") or (), entry.get("kwargs") or {}, dict(entry.get("options") or {}),
                 app=self,
             )  # fmt: skip
-            timing, policies = timing_of(entry["schedule"], self.timezone)
             try:
+                timing, policies = timing_of(entry["schedule"], self.timezone)
                 call = compile.periodic_call(self, sig)
-                self.windlass.schedules.declare_call(key, timing, call, {**policies, "tz": self._zone_name()})
+                self.windlass.schedules.declare_call(key, timing, call, {**policies, "tz": zone_name(self.timezone)})
             except (TypeError, ValueError, WindlassError) as error:
                 raise ImproperlyConfigured(f"beat_schedule[{key!r}]: {error}") from error
-
-    def _zone_name(self) -> str:
-        zone = getattr(self.timezone, "key", None)
-        if zone is None and self.timezone is not UTC:
-            raise ImproperlyConfigured(f"timezone is {self.timezone!r}; schedules need its name, like 'Europe/Berlin'")
-        return zone or "UTC"
 
     # -- the rest
 
