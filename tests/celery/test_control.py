@@ -44,7 +44,7 @@ def only(answer: Any) -> Any:
 def test_what_workers_do(running: SimpleNamespace) -> None:
     inspect = running.inspect
     assert only(inspect.ping()) == {"ok": "pong"}
-    assert only(inspect.registered()) == ["celery.map", "celery.starmap", "stay"]
+    assert only(inspect.registered()) == ["celery.map", "celery.starmap", "celery.together", "stay"]
     assert [queue["name"] for queue in only(inspect.active_queues())] == ["celery"]
     assert only(inspect.active()) == only(inspect.reserved()) == only(inspect.scheduled()) == []
     result = running.stay.apply_async(("me",), {"key": b"x"}, priority=7)

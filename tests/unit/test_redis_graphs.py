@@ -22,7 +22,7 @@ GARBAGE = b"\xc1\xff\x00garbage\xfe"
 MOST = 20 * MAX_BATCH
 """Commands in one call: a thousand jobs with a handful of commands for each."""
 
-STAYS = {"meta": 2, "counts": 16, "events": 50, "totals": 30}
+STAYS = {"meta": 3, "counts": 16, "events": 50, "totals": 30}
 
 
 @pytest.fixture

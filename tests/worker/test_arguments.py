@@ -210,6 +210,6 @@ async def test_nothing_is_ever_imported_or_rebuilt_from_an_error(app: Windlass) 
         assert record is not None
         assert record.error is not None
         assert set(msgspec.json.decode(record.error)) <= {
-            "type", "message", "traceback", "fingerprint", "attempts", "at", "took", "worker",
+            "type", "message", "traceback", "fingerprint", "attempts", "at", "took", "worker", "run", "attempt",
         }  # fmt: skip
         assert b"hunter2" not in record.error.replace(b'secret = \\"hunter2\\"', b"")

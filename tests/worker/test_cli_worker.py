@@ -121,7 +121,7 @@ def stop(process: subprocess.Popen[bytes], number: int = signal.SIGTERM, code: i
 
 
 def test_a_worker_says_what_it_is_runs_jobs_and_drains(shell: Shell) -> None:
-    worker = shell.start("worker", "shop:app", "-Q", "default", "-c", "7", "--grace", "5s")
+    worker = shell.start("worker", "shop:app", "-Q", "default", "-c", "7", "--grace", "20s")
     assert shell.call("pid") == worker.pid
     banner = shell.output()
     for part in ("shop", "sqlite:///shop.db", "queues      default\n", "4 (2 async, 2 thread)", "7 jobs at once",
@@ -130,7 +130,7 @@ def test_a_worker_says_what_it_is_runs_jobs_and_drains(shell: Shell) -> None:
     assert re.search(r"INFO    shop: telling  \[shop\.pid [0-9A-Za-z_~]{20}\]", banner)
     (info,) = shell.workers()
     assert (info["presence"]["queues"], info["presence"]["concurrency"]) == (["default"], 7)
-    shell("enqueue", "shop:app", "slow", "seconds=1", "--id", "last")
+    shell("enqueue", "shop:app", "slow", "seconds=4", "--id", "last")
     soon(lambda: json.loads(shell("jobs", "show", "shop:app", "last", "--json").stdout)["state"] == "running")
     stop(worker, signal.SIGINT)
     assert json.loads(shell("jobs", "show", "shop:app", "last", "--json").stdout)["result"] == "done"
