@@ -296,9 +296,8 @@ async def test_two_followers_and_one_that_leaves(app: Windlass) -> None:
 
     one: list[Event] = []
     two: list[Event] = []
-    first = asyncio.ensure_future(collect(app.events(), one, lambda event: len(one) == 2))
-    second = asyncio.ensure_future(collect(app.events(), two, lambda event: len(two) == 5))
-    await asyncio.sleep(0.05)
+    first = asyncio.ensure_future(collect(app.events(since="0"), one, lambda event: len(one) == 2))
+    second = asyncio.ensure_future(collect(app.events(since="0"), two, lambda event: len(two) == 5))
     for n in range(5):
         await a.enqueue(n)
     await within(asyncio.gather(first, second))
