@@ -135,6 +135,7 @@ class Codec:
         self._check_types(hints)
         self._loose = frozenset(key for key, hint in self.hints.items() if is_loose(hint))
         self._loose_result = is_loose(hints.get("return", Any))
+        self._what_result = f"the result of task {name}"
         self._fields = [self._field(p) for p in plain]
         self._arguments = self._decoder(self._fields)
         self._result = msgspec.json.Decoder(hints.get("return", Any), dec_hook=_dec_hook)
@@ -222,7 +223,7 @@ class Codec:
 
     def encode_result(self, value: Any, max_bytes: int) -> bytes:
         """The result as JSON; without an annotation only what JSON brings back as it is."""
-        what = f"the result of task {self.name}"
+        what = self._what_result
         data = encode(value, what, max_bytes)
         if self._loose_result and type(value) not in PLAIN and (bad := changed_by_json(value, decode_any(data))):
             raise PayloadError(f"{what}: {bad}; annotate what the function returns, or convert it yourself")

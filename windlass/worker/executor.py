@@ -274,21 +274,17 @@ class Executor:
         self.finished.append(move)
         if len(self.finished) == 1:
             self._wake()
-        try:
-            self._report(run, outcome, move)
+        try:  # log, breakers, charts and watchers may look on, and change nothing
+            if move.event != "succeeded" or self.log.success:
+                self.log.tell(run, outcome, move, self.worker)
+                run.raised = None  # its traceback holds the run, and all that the task had
+            if self._guards is not None:
+                self._guards.left(run, outcome)
+            self.tracker.settled(run.claim, move.event, run.began)
+            if self._watchers:
+                self._tell(run, move)
         except Exception:
             log.exception("what became of job %s (%s) could not be reported", run.claim.id, run.claim.task)
-
-    def _report(self, run: Run, outcome: Outcome, move: Transition) -> None:
-        """To the log, breakers, charts and watchers, which may look on and change nothing."""
-        if move.event != "succeeded" or self.log.success:
-            self.log.tell(run, outcome, move, self.worker)
-        run.raised = None  # its traceback holds the run, and all that the task had
-        if self._guards is not None:
-            self._guards.left(run, outcome)
-        self.tracker.settled(run.claim, move.event, run.began)
-        if self._watchers:
-            self._tell(run, move)
 
     def _dismiss(self, run: Run, outcome: Outcome) -> None:
         """Nothing is written about it: it is a batch, whose members are what is settled, or no longer ours."""

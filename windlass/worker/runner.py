@@ -66,7 +66,8 @@ class Run:
     """One claim being worked on: what it is, what holds for it, and whether it was told to stop."""
 
     __slots__ = (
-        "app", "began", "claim", "current", "each", "error", "fault", "function", "handle", "layers", "place", "raised",
+        "app", "began", "claim", "codec", "current", "each", "error", "fault", "function", "handle", "layers", "place",
+        "raised",
         "result", "rules", "settled", "soft", "stop", "thread",
     )  # fmt: skip
 
@@ -76,6 +77,7 @@ class Run:
         task = app.tasks.get(claim.task)
         handler = None if task else app.handlers.get(claim.queue)
         self.function: Task[Any, Any] | Callable[..., Any] | None = task or handler
+        self.codec = task.codec if task else None
         self.place = task.runs_in if task else "loop" if asyncio.iscoroutinefunction(handler) else "thread"
         self.rules: Resolved = app.resolve(claim.task, claim.queue)
         self.handle: asyncio.Task[None] | None = None
@@ -127,8 +129,8 @@ def succeeded(run: Run, result: Any) -> Outcome:
     if result is None:
         return _NOTHING
     try:
-        task, cap = run.app.tasks.get(run.claim.task), run.app.settings.max_payload
-        data = task.codec.encode_result(result, cap) if task else codec.encode(result, "the result", cap)
+        cap = run.app.settings.max_payload
+        data = run.codec.encode_result(result, cap) if run.codec else codec.encode(result, "the result", cap)
         return Succeeded(hide_marks(data, result) if MARK in data else data)
     except BaseException as error:
         run.raised = error
