@@ -99,6 +99,10 @@ class StoreUnavailable(StoreError):
     """The store cannot be reached in time, or cannot do it now; the call may have been done, and is safe to repeat."""
 
 
+class StoreOutdated(StoreError):
+    """A newer Windlass has migrated the store: this process must be restarted with that version."""
+
+
 class StoreClosed(StoreError):
     """The store was closed."""
 

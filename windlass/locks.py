@@ -1,4 +1,4 @@
-"""Locks for user code, over processes and machines: a cell in the store that its holder renews.
+"""Locks for user code, over processes and machines: an item in the store that its holder renews.
 
 A dead holder's lock ends with its ttl, so no lock is for ever and none is absolute: what must not be written by a late
 holder is protected by ``lock.token``, which grows with every holder. ``once.py`` builds on the same marks.
@@ -18,7 +18,7 @@ from windlass.context import current_or_none
 from windlass.core.duration import Duration, show_ms, to_ms
 from windlass.core.flow import fit
 from windlass.errors import Busy, ConfigError, LockLost, StoreError, StoreUnavailable, WindlassError
-from windlass.store.base import Cell
+from windlass.store.items import Item, Put, put_one, read_one
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -69,10 +69,10 @@ def check_place(app: Windlass) -> None:
 
 
 class Mark:
-    """A cell that this process holds and renews on the loop where it was taken, until it is given back."""
+    """An item that this process holds and renews on the loop where it was taken, until it is given back."""
 
-    def __init__(self, app: Windlass, name: str, value: bytes, ttl: int) -> None:
-        self._app, self.name, self._value, self._ttl = app, fit(name), value, ttl
+    def __init__(self, app: Windlass, shelf: str, name: str, value: bytes, ttl: int) -> None:
+        self._app, self._shelf, self.name, self._value, self._ttl = app, shelf, fit(name), value, ttl
         self._renewing: asyncio.Task[None] | None = None
         self._until = 0.0
         self._taken_away = False
@@ -82,67 +82,68 @@ class Mark:
     def lost(self) -> bool:
         return bool(self.version) and (self._taken_away or time.monotonic() > self._until)
 
-    async def take(self) -> Cell:
-        """Try once. The cell as it is now; ``version`` is set if it is ours."""
+    async def take(self) -> Item:
+        """Try once. The item as it is now; ``version`` is set if it is ours."""
         check_place(self._app)
         try:
-            cell = await self._swap(0, self._value, self._ttl)
+            done, item = await self._put(0, self._value, self._ttl)
         except BaseException:
             _in_background(self._withdraw())
             raise
         # Ours also if the reply to the first sending was lost.
-        if cell.done or (cell.version and cell.value == self._value):
-            self.version, self._taken_away = cell.version, False
+        if done or (item.version and item.body == self._value):
+            self.version, self._taken_away = item.version, False
             self._renewing = asyncio.get_running_loop().create_task(self._renew())
-        return cell
+        return item
 
-    async def _swap(self, expect: int, value: bytes | None, ttl: int) -> Cell:
+    async def _put(self, expect: int, body: bytes | None, ttl: int) -> tuple[bool, Item]:
+        put = Put(shelf=self._shelf, key=self.name, body=body, ttl=ttl, expect=expect)
         store = (await self._app.client()).store
         sent = time.monotonic()
         try:
-            cell = await store.swap(self.name, expect, value, ttl)
+            done, item = await put_one(store, put)
         except StoreUnavailable:
             await asyncio.sleep(RESEND_SECONDS)
             sent = time.monotonic()
-            cell = await store.swap(self.name, expect, value, ttl)
-        if cell.version and cell.value == self._value:
+            done, item = await put_one(store, put)
+        if item.version and item.body == self._value:
             self._until = sent + self._ttl / 1000
-        return cell
+        return done, item
 
     async def _withdraw(self) -> None:
         """Whoever wanted it is gone, perhaps in the very moment it was granted."""
         with suppress(StoreError):
             store = (await self._app.client()).store
-            (cell,) = await store.cells([self.name])
-            if cell.version and cell.value == self._value:
-                await store.swap(self.name, cell.version, None, 0)
+            item = await read_one(store, self._shelf, self.name)
+            if item.version and item.body == self._value:
+                await put_one(store, Put(shelf=self._shelf, key=self.name, body=None, expect=item.version))
 
     async def _renew(self) -> None:
         pause = self._ttl / 3000
         while not self.lost:
             await asyncio.sleep(pause)
             try:
-                cell = await self._swap(self.version, self._value, self._ttl)
+                _, item = await self._put(self.version, self._value, self._ttl)
             except StoreError:
                 continue  # until the time is over
-            if cell.version != self.version:
+            if item.version != self.version:
                 self._taken_away = True
 
     async def replace(self, value: bytes, ttl: int) -> bool:
         """Put another value in its place and renew it no more. False: it was not ours any longer."""
         await self._stop()
-        cell = await self._swap(self.version, value, ttl)
-        return cell.done or cell.value == value
+        done, item = await self._put(self.version, value, ttl)
+        return done or item.body == value
 
     async def give_back(self) -> bool:
         """False: it was not ours any longer. Where the store cannot be reached, the ttl ends it."""
         await self._stop()
         try:
-            cell = await self._swap(self.version, None, 0)
+            done, item = await self._put(self.version, None, 0)
         except StoreUnavailable:
             return not self.lost
         # Not there is as good as done: the reply to the first sending may have been lost.
-        return cell.done or (not cell.version and not self.lost)
+        return done or (not item.version and not self.lost)
 
     async def _stop(self) -> None:
         task, self._renewing = self._renewing, None
@@ -211,7 +212,7 @@ class Lock:
         yield from pauses(self._wait)
 
     async def _try(self) -> bool:
-        mark = Mark(self._app, f"lock:{self.name}", f"{self._app.source} {new_id()}".encode(), self._ttl)
+        mark = Mark(self._app, "locks", self.name, f"{self._app.source} {new_id()}".encode(), self._ttl)
         await mark.take()
         self._mark = mark if mark.version else None
         return self._mark is not None

@@ -1,6 +1,6 @@
 """``once``: a block of code whose result is kept, so that a retry finds it instead of doing it again.
 
-While the block runs its mark is a cell that is renewed like a lock; a dead holder's mark ends with its ttl. The result
+While the block runs its mark is an item that is renewed like a lock; a dead holder's mark ends with its ttl. The result
 takes the mark's place. An error leaves nothing behind. This is as good as the block is quick to tell: what it did and
 died before it could say so is done again.
 """
@@ -128,12 +128,12 @@ class Once:
 
     async def _try(self) -> bool:
         """Whether to go on: it is ours to do, or done."""
-        mark = Mark(self._in_app(), f"once:{self._name()}", _UNDER_WAY + new_id().encode(), MARK_TTL)
-        cell = await mark.take()
+        mark = Mark(self._in_app(), "once", self._name(), _UNDER_WAY + new_id().encode(), MARK_TTL)
+        item = await mark.take()
         if mark.version:
             self._mark = mark
-        elif cell.value[:1] == _DONE:
-            self._found = cell.value[1:]
+        elif item.body[:1] == _DONE:
+            self._found = item.body[1:]
             self._result = codec.decode_any(self._found)
         return self._mark is not None or self.done
 

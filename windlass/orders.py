@@ -18,7 +18,8 @@ from windlass.core.hints import did_you_mean
 from windlass.core.ids import check_name
 from windlass.core.parsers import choice
 from windlass.errors import ConfigError, NotFound
-from windlass.store.base import MAX_BATCH, Item, Store, WorkerInfo
+from windlass.store.base import MAX_BATCH, Store, WorkerInfo
+from windlass.store.items import Item, Put, put_all, read_one
 
 SHELF, QUEUES = "orders", "orders-queues"
 KEPT = 24 * 3_600_000
@@ -70,7 +71,7 @@ async def give(store: Store, order: Order | str, workers: Sequence[str], reason:
         raise ConfigError(f"{given.order}: name at least one worker")
     ids = list(dict.fromkeys(find_workers(workers, await store.workers())))
     body = msgspec.json.encode(given)
-    await store.shelve([Item(shelf=SHELF, key=id, body=body, ttl=KEPT) for id in ids])
+    await put_all(store, [Put(shelf=SHELF, key=id, body=body, ttl=KEPT) for id in ids])
     await store.signal([ear(id) for id in ids])
     return ids
 
@@ -86,7 +87,7 @@ async def serve(store: Store, queue: str, workers: Sequence[str], *, on: bool = 
     ids = list(dict.fromkeys(find_workers(workers, await store.workers())))
     body = msgspec.json.encode(Serving(queue, on))
     # One item for each queue: orders about others, given in the same moment by somebody else, stand beside it.
-    await store.shelve([Item(shelf=QUEUES, key=f"{id}/{queue}", body=body, ttl=KEPT) for id in ids])
+    await put_all(store, [Put(shelf=QUEUES, key=f"{id}/{queue}", body=body, ttl=KEPT) for id in ids])
     await store.signal([ear(id) for id in ids])
     return ids
 
@@ -117,15 +118,15 @@ async def read_all(store: Store) -> dict[str, Given]:
 
 async def read(store: Store, worker: str) -> Given | None:
     """The last order to a worker, None where there is none or nobody can read it."""
-    items = await store.shelf(SHELF, until=worker + "\x00", limit=1, newest_first=True)
-    if not items or items[0].key != worker:
+    item = await read_one(store, SHELF, worker)
+    if not item.version:
         return None
-    return _decoded(items[0])
+    return _decoded(item)
 
 
 def _decoded(item: Item) -> Given | None:
     try:
-        return _decoder.decode(item.body or b"")
+        return _decoder.decode(item.body)
     except (msgspec.MsgspecError, ValueError):
         return None
 
@@ -135,7 +136,7 @@ async def read_queues(store: Store, worker: str) -> dict[str, bool]:
     found: dict[str, bool] = {}
     for item in await store.shelf(QUEUES, after=f"{worker}/", until=f"{worker}0"):  # "0" comes after "/"
         try:
-            told = _serving_decoder.decode(item.body or b"")
+            told = _serving_decoder.decode(item.body)
         except (msgspec.MsgspecError, ValueError):
             continue
         found[told.queue] = told.on

@@ -38,8 +38,9 @@ from windlass.core.schedule import (
 from windlass.core.timing import SHORTEST, Cron, Every, Gap, Once, Repeat, Timing, describe
 from windlass.errors import ConfigError, EnqueueError, UnknownSchedule
 from windlass.handle import Handle, SyncHandle
-from windlass.store.base import MAX_BATCH, Accept, PutSchedule, Schedule, Store
+from windlass.store.base import Accept
 from windlass.task import Task
+from windlass.timetable import TRIES, Schedule, drop, put, read_all, read_row
 from windlass.watch import firing
 
 if TYPE_CHECKING:
@@ -51,7 +52,6 @@ Times = list[datetime]
 _NOT_HERE = frozenset({"at", "id", "seq"})
 OPTION_NAMES = (CALL_NAMES - _NOT_HERE) | POLICY_NAMES
 PAUSED = "paused"
-TRIES = 10
 """So often a change is tried when others change the same schedule."""
 
 
@@ -211,12 +211,10 @@ class Schedules:
                 raise ConfigError(
                     f"schedule {name} would never run: {describe(timing)}, which is past or after its end"
                 )
-            put = PutSchedule(
-                name=name, body=begun.encode(), next_slot=slot,
-                paused=row.paused if row and row.paused != GONE else "",
-                expect=row.version if row else 0,
-            )  # fmt: skip
-            if (done := (await store.put_schedules([put]))[0]) is not None:
+            row = row or Schedule(name=name, body=b"")
+            paused = row.paused if row.paused != GONE else ""
+            changed = msgspec.structs.replace(row, body=begun.encode(), next_slot=slot, paused=paused)
+            if (done := (await put(store, [changed]))[0]) is not None:
                 return schedule_info(done)
         raise EnqueueError(f"schedule {name} is being changed by others all the time")
 
@@ -252,17 +250,16 @@ class Schedules:
             if row is None:
                 raise UnknownSchedule(f"there is no schedule {name!r}")
             slot, paused = change(row, now)
-            put = PutSchedule(name=name, body=row.body, next_slot=slot, paused=paused, expect=row.version)
             if paused == row.paused:
                 return schedule_info(row)
-            if (done := (await store.put_schedules([put]))[0]) is not None:
+            changed = msgspec.structs.replace(row, next_slot=slot, paused=paused)
+            if (done := (await put(store, [changed]))[0]) is not None:
                 return schedule_info(done)
         raise EnqueueError(f"schedule {name} is being changed by others all the time")
 
     async def remove(self, name: str) -> bool:
         """Forget a schedule; whether it was there. One that the code declares comes back with the next worker."""
-        store = (await self._app.client()).store
-        return (await store.drop_schedules([name]))[0]
+        return await drop((await self._app.client()).store, name)
 
     async def run(self, name: str) -> Handle[Any]:
         """Run it now, besides its slots, which stay as they are."""
@@ -368,22 +365,6 @@ class SyncSchedules:
 
 
 # -- reading
-
-
-async def read_row(store: Store, name: str) -> tuple[Schedule | None, int]:
-    """A schedule's row, and what time it is for the store."""
-    page = await store.schedules([name])
-    return (page.schedules[0] if page.schedules else None), page.now
-
-
-async def read_all(store: Store) -> list[Schedule]:
-    rows: list[Schedule] = []
-    page = await store.schedules(limit=MAX_BATCH)
-    rows += page.schedules
-    while page.cursor:
-        page = await store.schedules(after=page.cursor, limit=MAX_BATCH)
-        rows += page.schedules
-    return rows
 
 
 def runs(plan: Plan, after: int, until: int = 0) -> Iterator[int]:

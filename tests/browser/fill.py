@@ -11,7 +11,7 @@ from tests.browser.kit import SECONDS, Live
 from tests.servers.process import wait_until
 from windlass import chain, chord, group
 from windlass.core.chart import CELLS, KEPT, MINUTE, MINUTES, Series, Sheet, cell, encode_sheet, sheet_key
-from windlass.store.base import Item
+from windlass.store.items import Put, put_all
 
 TASKS = (
     ("emails", "mail.send", 140, 26), ("payments", "orders.charge", 30, 42), ("warehouse", "orders.pack", 55, 9),
@@ -138,11 +138,11 @@ def draw_charts(live: Live) -> None:
         wave = 1 + 0.45 * math.sin(back / 7) + chance.uniform(-0.12, 0.12)
         series = [a_series(chance, queue, task, round(count * wave), ms) for queue, task, count, ms in TASKS]
         key = sheet_key(now - back * MINUTE, "gone")
-        items.append(Item(shelf=MINUTES, key=key, body=encode_sheet(Sheet(series, slots=40)), ttl=KEPT[MINUTES]))
+        items.append(Put(shelf=MINUTES, key=key, body=encode_sheet(Sheet(series, slots=40)), ttl=KEPT[MINUTES]))
 
     async def put() -> None:
         client = await live.app.client()
-        await client.store.shelve(items)
+        await put_all(client.store, items)
 
     live.call(put())
 

@@ -17,7 +17,7 @@ from tests.faults.checker import histories
 from tests.faults.flow import OPTIONS, kill_some, nothing_left, present
 from tests.worker.helpers import Fleet, Ledger, eventually
 from windlass import Keep, Windlass, every
-from windlass.store.base import Schedule
+from windlass.timetable import Schedule, read_rows
 
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="kills need POSIX"),
@@ -76,7 +76,7 @@ async def fired_last(app: Windlass) -> int:
 
 
 async def the_row(app: Windlass) -> Schedule:
-    [row] = (await (await app.client()).store.schedules(["tick"])).schedules
+    [row] = await read_rows((await app.client()).store, ["tick"])
     return row
 
 

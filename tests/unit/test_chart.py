@@ -27,7 +27,7 @@ from windlass.core.chart import (
 )
 from windlass.core.job import Claim
 from windlass.errors import StoreError
-from windlass.store.base import Item
+from windlass.store.items import Commit, Committed, Put
 from windlass.worker import charts, tracker
 from windlass.worker.charts import Charts
 from windlass.worker.tracker import Tracker
@@ -153,17 +153,18 @@ class Shelves:
 
     def __init__(self) -> None:
         self.away = False
-        self.items: dict[tuple[str, str], Item] = {}
+        self.items: dict[tuple[str, str], Put] = {}
         self.calls = 0
 
-    async def shelve(self, items: list[Item]) -> None:
+    async def commit(self, commits: list[Commit]) -> list[Committed]:
         self.calls += 1
         if self.away:
             raise StoreError("away")
-        self.items |= {(item.shelf, item.key): item for item in items}
+        self.items |= {(put.shelf, put.key): put for step in commits for put in step.items}
+        return [Committed(done=True) for _ in commits]
 
     def counted(self, shelf: str) -> list[int]:
-        sheets = [decode_sheet(item.body or b"") for (name, _), item in sorted(self.items.items()) if name == shelf]
+        sheets = [decode_sheet(put.body or b"") for (name, _), put in sorted(self.items.items()) if name == shelf]
         return [sum(sum(one.counts.values()) for one in sheet.series) for sheet in sheets]
 
 

@@ -11,6 +11,7 @@ import pytest
 from windlass.core.limits import Limits, Rate
 from windlass.core.terms import Policy, Terms
 from windlass.store.base import Accept, Action, Declared, Store, StoreSettings, Want
+from windlass.store.items import Put, put_all
 from windlass.store.memory import MemoryStore, lanes
 from windlass.store.memory.hub import Hub
 from windlass.testing.conformance.bench import LEASE, Bench, ManualClock, move, new_job
@@ -159,15 +160,15 @@ class TestNothingStays:
         await pass_days(bench, 9)
         assert (hub.gates, hub.keys, hub.orders, hub.openings, hub.fading) == ({}, {}, {}, [], [])
 
-    async def test_of_unique_keys_and_cells(self, bench: Bench) -> None:
+    async def test_of_unique_keys_and_items(self, bench: Bench) -> None:
         await bench.add("a", terms=Terms(unique="u", window=5_000))
-        await bench.store.swap("cell", 0, b"x", 3_000)
+        await put_all(bench.store, [Put(shelf="s", key="k", body=b"x", ttl=3_000)])
         await bench.change(Action.CANCEL, "a")
         hub = hub_of(bench)
-        assert (len(hub.uniques), len(hub.cells)) == (1, 1)
+        assert (len(hub.uniques), len(hub.shelves)) == (1, 1)
         bench.clock.advance(5_000)
         await bench.store.sweep()
-        assert (hub.uniques, hub.cells, hub.fading) == ({}, {}, [])
+        assert (hub.uniques, hub.shelves, hub.fading) == ({}, {}, [])
 
     async def test_of_the_order_in_which_a_full_queue_drops(self, bench: Bench) -> None:
         terms = Terms(max_ready=2, drop_oldest=True)

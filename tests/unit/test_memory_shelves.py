@@ -6,7 +6,8 @@ from uuid import uuid4
 
 import pytest
 
-from windlass.store.base import MAX_BATCH, Action, Item, Store, StoreSettings
+from windlass.store.base import MAX_BATCH, Action, Store, StoreSettings
+from windlass.store.items import Put, put_all
 from windlass.store.memory import MemoryStore
 from windlass.testing.conformance.bench import Bench, ManualClock
 from windlass.testing.conformance.outcomes import DEAD
@@ -30,14 +31,14 @@ def bench(store: MemoryStore) -> Bench:
     return Bench(make, store, clock, store.hub.settings)
 
 
-def item(key: str, ttl: int = 0, body: bytes | None = b"x") -> Item:
-    return Item(shelf="s", key=key, body=body, ttl=ttl)
+def item(key: str, ttl: int = 0, body: bytes | None = b"x") -> Put:
+    return Put(shelf="s", key=key, body=body, ttl=ttl)
 
 
 async def test_an_item_written_again_and_again_is_looked_at_once(store: MemoryStore, bench: Bench) -> None:
     for _ in range(100):
         bench.clock.advance(10)
-        await store.shelve([item("a", TTL)])
+        await put_all(store, [item("a", TTL)])
     assert len(store.hub.fading) == 1
     await bench.passes(TTL)
     assert [one.key for one in await store.shelf("s")] == []
@@ -46,15 +47,15 @@ async def test_an_item_written_again_and_again_is_looked_at_once(store: MemorySt
 
 
 async def test_sooner_than_it_was_is_looked_at_sooner(store: MemoryStore, bench: Bench) -> None:
-    await store.shelve([item("a", 100 * TTL)])
-    await store.shelve([item("a", TTL)])
+    await put_all(store, [item("a", 100 * TTL)])
+    await put_all(store, [item("a", TTL)])
     await bench.passes(TTL)
     assert (store.hub.shelves, store.hub.going) == ({}, 0)
 
 
 @pytest.mark.parametrize("ttl", [0, TTL])
 async def test_nothing_stays_of_a_shelf_that_was_emptied(store: MemoryStore, bench: Bench, ttl: int) -> None:
-    await store.shelve([item("a", ttl), item("b", ttl), item("a", 0, None), item("b", ttl, None)])
+    await put_all(store, [item("a", ttl), item("b", ttl), item("a", 0, None), item("b", ttl, None)])
     assert (store.hub.shelves, store.hub.going) == ({}, 0)
     await bench.passes(TTL)
     assert store.hub.fading == []
@@ -62,7 +63,7 @@ async def test_nothing_stays_of_a_shelf_that_was_emptied(store: MemoryStore, ben
 
 async def test_a_sweep_forgets_so_many_at_once(store: MemoryStore, bench: Bench) -> None:
     for n in range(3):
-        await store.shelve([item(f"{n}-{i}", TTL) for i in range(MAX_BATCH)])
+        await put_all(store, [item(f"{n}-{i}", TTL) for i in range(MAX_BATCH)])
     bench.clock.advance(TTL)
     left = []
     for _ in range(3):

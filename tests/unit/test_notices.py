@@ -26,8 +26,9 @@ from windlass.core.notice import (
     remind,
 )
 from windlass.errors import WindlassError
+from windlass.store.items import Put, put_one, read_one
 from windlass.testing import Harness
-from windlass.worker.notifier import BOOK, LEASE, Notifier
+from windlass.worker.notifier import BOOK, LEASE, SHELF, Notifier
 
 
 @pytest.fixture
@@ -312,7 +313,7 @@ def test_every_worker_serves_notices_when_there_are_any(app: Windlass) -> None:
 # -- nothing lost, nothing twice
 
 
-@pytest.mark.parametrize("operation", ["swap", "insert", "get", "events"])
+@pytest.mark.parametrize("operation", ["commit", "insert", "get", "events"])
 @pytest.mark.parametrize("how", ["fail", "lose_reply"])
 async def test_a_store_that_fails_anywhere_loses_nothing_and_tells_nothing_twice(
     app: Windlass, letters: list[DeadLetter], h: Harness, operation: str, how: str
@@ -323,7 +324,7 @@ async def test_a_store_that_fails_anywhere_loses_nothing_and_tells_nothing_twice
     for round in range(6):
         id = await call(app, "charge", order=round)
         notifier = Notifier(app, h._new_store(), h.clock)
-        await h.store.swap(LEASE, -1, None, 0)
+        await put_one(h.store, Put(shelf=SHELF, key=LEASE, body=None))
         act = h.fail_next if how == "fail" else h.lose_reply
         h.faults.clear()
         await h.drain() if round % 2 else None
@@ -346,7 +347,7 @@ async def test_a_worker_that_only_thinks_it_leads_tells_nothing(app: Windlass, h
     await h.drain()
     stale = Notifier(app, h.store, h.clock)
     await stale.step()
-    await h.store.swap(LEASE, -1, None, 0)  # its lease ran out while it stood still
+    await put_one(h.store, Put(shelf=SHELF, key=LEASE, body=None))  # its lease ran out while it stood still
     id = await call(app, "charge", order=1)
     await h.drain()
     await stale.step()
@@ -359,10 +360,10 @@ async def test_what_a_dead_worker_had_decided_is_sent_by_the_next(app: Windlass,
     app.notify(lambda notice: got.append(notice.job), on=["dead"], every="5m")
     await h.drain()
     rule = next(iter(app.notices.rules.values()))
-    (cell,) = await h.store.cells([BOOK])
-    book = msgspec.json.decode(cell.value, type=Book)
+    kept = await read_one(h.store, SHELF, BOOK)
+    book = msgspec.json.decode(kept.body, type=Book)
     offer(book, rule, notice(job="j1"), h.clock())
-    await h.store.swap(BOOK, cell.version, msgspec.json.encode(book), 10**9)
+    await put_one(h.store, Put(shelf=SHELF, key=BOOK, body=msgspec.json.encode(book), expect=kept.version))
     await h.drain()
     await h.drain()
     assert got == ["j1"]

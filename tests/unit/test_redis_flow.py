@@ -12,14 +12,12 @@ from tests.unit.redis_store_kit import RedisBench, redis_bench
 from windlass.core.job import State
 from windlass.core.limits import NO_LIMITS, Limits, Rate
 from windlass.core.terms import Policy, Terms
-from windlass.store.base import MAX_BATCH, PutSchedule, Tuning
+from windlass.store.base import MAX_BATCH, Tuning
 from windlass.testing.conformance.bench import move, new_job
 from windlass.testing.conformance.outcomes import DONE
 
 DAY = 24 * 3_600_000
-FLOW = {
-    "gates", "tallies", "openings", "fading", "laned", "turns", "strict", "uniques", "cells", "schedules", "timetable",
-}  # fmt: skip
+FLOW = {"gates", "tallies", "openings", "fading", "laned", "turns", "strict", "uniques"}
 
 
 @pytest.fixture
@@ -52,7 +50,6 @@ async def test_nothing_stays_of_keys_that_are_not_used(bench: RedisBench) -> Non
     await bench.add(*[f"o{n}" for n in range(3)], terms=Terms(key="o", ordered=True))
     await bench.add(*[f"s{n}" for n in range(1, 4)], terms=Terms(key="s", seq=1))
     await bench.add("u", terms=Terms(unique="u", window=1_000))
-    await bench.store.swap("cell", 0, b"x", 500)
     hand = await bench.worker()
     for _ in range(12):
         await hand.finish(*await hand.claim())
@@ -172,10 +169,3 @@ async def test_numbers_lost_with_a_key_find_lanes_and_gates_again(bench: RedisBe
     hand = await bench.worker()
     assert await hand.ids() == ["a"]
     assert await bench.state("b") == State.READY
-
-
-async def test_the_body_of_a_schedule_is_any_bytes(bench: RedisBench) -> None:
-    [row] = await bench.store.put_schedules([PutSchedule(name="s", body=b"\xff\x00 any bytes", next_slot=5)])
-    assert row is not None
-    assert row.body == b"\xff\x00 any bytes"
-    assert (await bench.store.schedules()).schedules == [row]

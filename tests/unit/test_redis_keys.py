@@ -23,9 +23,9 @@ async def test_keys_of_another_format_are_left_alone(redis7: RedisServer) -> Non
     store = RedisStore(f"{redis7.url}?prefix={prefix}", StoreSettings())
     await store.open()
     await store.insert([new_job("a")])
-    for other in (3, 5):
+    for other in (3, 6):
         redis7.command("HSET", f"{{{prefix}}}:meta", "numbers", bytes([other]) + bytes(36))
-        with pytest.raises(StoreError, match=f"format {other}, and this version of Windlass reads format 4"):
+        with pytest.raises(StoreError, match=f"format {other}, and this version of Windlass reads format 5"):
             await store.insert([new_job("b")])
         with pytest.raises(StoreError, match=f"format {other}"):
             await store.get(["a"])

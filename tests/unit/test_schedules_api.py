@@ -11,6 +11,7 @@ import pytest
 from windlass import ConfigError, PayloadError, Windlass, cron, every, once_at
 from windlass.core.schedule import decode_plan
 from windlass.core.terms import Policy
+from windlass.timetable import read_rows
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ async def app() -> AsyncIterator[Windlass]:
 
 
 async def plan_of(app: Windlass, name: str) -> Any:
-    (row,) = (await (await app.client()).store.schedules([name])).schedules
+    (row,) = await read_rows((await app.client()).store, [name])
     return decode_plan(row.body)
 
 

@@ -237,7 +237,7 @@ async def test_a_bucket_weighs_what_is_in_it(tmp_path: Path) -> None:
 
 
 def about_graphs(sql: str) -> bool:
-    return re.search(r"\b(graphs|nodes|links|parts|todos)\b", sql) is not None and "FROM windlass" not in sql
+    return re.search(r"\b(graphs|nodes|links|parts|todos)\b", sql) is not None and "FROM clock" not in sql
 
 
 async def test_a_job_of_its_own_costs_no_statement_about_graphs(bench: Bench) -> None:

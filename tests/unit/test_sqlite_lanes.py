@@ -14,7 +14,6 @@ from windlass.core.job import NewJob
 from windlass.core.lifecycle import Succeeded, decide
 from windlass.core.limits import Limits, Rate
 from windlass.core.terms import Terms
-from windlass.errors import StoreError
 from windlass.store.base import Declared, ExchangeReply, Presence, StoreSettings, Tuning, Want
 from windlass.store.sqlite import SQLiteStore
 from windlass.store.sqlite.ops import Kind
@@ -163,17 +162,6 @@ async def test_a_lane_whose_holder_was_lost_goes_on(store: SQLiteStore, tmp_path
         db.execute("DELETE FROM jobs WHERE id = 'j00000'")
     await store.sweep()
     assert await worker.exchange() == ["j00001"]
-
-
-async def test_a_file_of_an_older_schema_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "jobs.db"
-    store = SQLiteStore(f"sqlite:///{path}", StoreSettings())
-    await store.open()
-    await store.close()
-    with contextlib.closing(apsw.Connection(str(path))) as db:
-        db.execute("UPDATE windlass SET schema = 3")
-    with pytest.raises(StoreError, match=r"schema 3.*begin with a new file"):
-        await store.open()
 
 
 def test_the_places_of_terms_are_those_the_sql_reads() -> None:

@@ -12,19 +12,19 @@ from windlass.store.sqlite import (
     audits,
     book,
     candidates,
-    cells,
     exchange,
     gates,
     intake,
+    items,
     jobs,
     lanes,
+    logs,
     lookups,
     membership,
     moves,
     nodes,
     opening,
     retention,
-    schedules,
     settle,
     staging,
     todos,
@@ -37,8 +37,8 @@ from windlass.store.sqlite import (
 from windlass.store.sqlite.connection import read_sql
 
 OF_GRAPHS = (audits, jobs, lookups, membership, nodes, opening, retention, settle, staging, todos, units, watches)
-OF_GATES = (cells, exchange, gates, intake, lanes, moves, schedules, turns, uniques, workers)
-TABLES = "jobs|j|logs|watches|nodes|graphs|links|l|parts|p|todos|s|t|lanes|keys|uniques|u|cells|c|schedules|h|b"
+OF_GATES = (exchange, gates, intake, items, lanes, logs, moves, turns, uniques, workers)
+TABLES = "jobs|j|lines|records|items|i|watches|nodes|graphs|links|l|parts|p|todos|s|t|lanes|keys|uniques|u|h|b"
 NO_TABLES = ("VIRTUAL TABLE", "INDEX lanes_void")
 """JSON, and an index of nothing but what is about to go."""
 

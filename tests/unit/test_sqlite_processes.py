@@ -16,6 +16,7 @@ from typing import Any
 import apsw
 import pytest
 
+from tests.worker.helpers import soon
 from windlass.core.job import NewJob
 from windlass.errors import StoreClosed
 from windlass.store.base import Accept, StoreSettings
@@ -64,7 +65,8 @@ def test_processes_killed_at_any_moment_leave_a_sound_file(tmp_path: Path) -> No
             victim.wait()
         with path.open("wb") as out:
             running.append(subprocess.Popen([sys.executable, "-c", HAMMER, url], stdout=out))
-        time.sleep(0.4 + dice.random() / 5)
+        soon(lambda path=path: path.read_text().count("\n") >= 70)
+        time.sleep(dice.random() / 5)  # and then at any moment
     assert [process.poll() for process in running] == [None] * 4
     for process in running:
         process.send_signal(signal.SIGKILL)

@@ -20,8 +20,10 @@ from windlass.core.job import ErrorInfo, Meta, NewJob, Progress, State
 from windlass.core.lifecycle import Failed, Succeeded
 from windlass.core.mute import Mute
 from windlass.core.terms import Terms
-from windlass.store.base import Declared, Item, Presence, Query, Store
+from windlass.store.base import Declared, Presence, Query, Store
+from windlass.store.items import Put, put_all
 from windlass.testing.conformance.bench import Hand
+from windlass.timetable import read_all
 from windlass.web import Access, Token, make_access, windlass_dashboard
 
 ALL = frozenset(RIGHTS)
@@ -117,9 +119,9 @@ async def populate(app: Windlass) -> World:
         new_job("later-1", delay=3_600_000), new_job("bill-1", "bill.charge", "bill", payload=b'{"order":1}'),
     ])  # fmt: skip
     flow = await (charge.si(1) | charge.si(2)).enqueue()
-    await store.shelve([Item(shelf="views", key="fresh", body=b'{"name":"fresh","filter":"since:1h","user":"ann"}')])
+    await put_all(store, [Put(shelf="views", key="fresh", body=b'{"name":"fresh","filter":"since:1h","user":"ann"}')])
     mute = msgspec.json.encode(Mute(code="stuck", where="mail", until=2**52, by="ann", reason="known"))
-    await store.shelve([Item(shelf="mutes", key="stuck/mail", body=mute)])
+    await put_all(store, [Put(shelf="mutes", key="stuck/mail", body=mute)])
     await app.queue("bill").tune(limit=5)
     return World(store, worker, flow.id, broken.id)
 
@@ -139,7 +141,7 @@ async def everything(store: Store) -> bytes:
             break
     gates = sorted(await store.gates(), key=lambda gate: gate.name)
     plain = [msgspec.structs.replace(gate, opens_in=0, closed_for=min(gate.closed_for, 1)) for gate in gates]
-    rows = (await store.schedules()).schedules
+    rows = await read_all(store)
     graphs = (await store.graphs()).graphs
     shelves = [[msgspec.structs.replace(item, ttl=0) for item in await store.shelf(name)] for name in KEPT]
     counts = [(queue.name, queue.counts) for queue in await store.queues()]

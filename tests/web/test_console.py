@@ -21,7 +21,8 @@ from windlass.core.chart import CELLS, HOURS, MINUTE, MINUTES, Series, Sheet, ce
 from windlass.core.health import Facts, flow_of, in_words, is_well
 from windlass.core.job import State
 from windlass.errors import Forbidden, JobLost, NotFound
-from windlass.store.base import Item, Presence, Store
+from windlass.store.base import Presence, Store
+from windlass.store.items import Put, put_all
 from windlass.testing import Harness
 
 
@@ -257,12 +258,12 @@ async def test_a_chart_adds_up_what_workers_wrote(app: Windlass, console: Consol
     waits[cell(100)] = 10
     mail = Series("mail", "mail.send", {"succeeded": 9, "failed": 1}, waits, waits, run_ms=30_000)
     bill = Series("bill", "bill.charge", {"succeeded": 5})
-    await store.shelve([
-        Item(shelf=MINUTES, key=sheet_key(slot, "w1"), body=encode_sheet(Sheet([mail, bill], slots=1))),
-        Item(shelf=MINUTES, key=sheet_key(slot, "w2"), body=encode_sheet(Sheet([mail], slots=1))),
-        Item(shelf=MINUTES, key=sheet_key(slot - 30 * MINUTE, "w1"), body=encode_sheet(Sheet([bill], slots=1))),
-        Item(shelf=MINUTES, key=sheet_key(slot, "w3"), body=b"not a sheet"),
-        Item(shelf=HOURS, key="broken", body=b"{}"),
+    await put_all(store, [
+        Put(shelf=MINUTES, key=sheet_key(slot, "w1"), body=encode_sheet(Sheet([mail, bill], slots=1))),
+        Put(shelf=MINUTES, key=sheet_key(slot, "w2"), body=encode_sheet(Sheet([mail], slots=1))),
+        Put(shelf=MINUTES, key=sheet_key(slot - 30 * MINUTE, "w1"), body=encode_sheet(Sheet([bill], slots=1))),
+        Put(shelf=MINUTES, key=sheet_key(slot, "w3"), body=b"not a sheet"),
+        Put(shelf=HOURS, key="broken", body=b"{}"),
     ])  # fmt: skip
     whole = await console.chart("15m")
     assert len(whole.points) == 15
@@ -372,8 +373,8 @@ async def test_the_audit_log_is_walked_newest_first(app: Windlass, console: Cons
         key = f"{number:013d}-a"
         body = msgspec.json.encode({"at": number, "user": f"u{number % 2}", "via": "api", "action": "x", "target": "t",
                                     "queues": ["mail" if number % 3 else "bill"]})  # fmt: skip
-        await store.shelve([Item(shelf=SHELF, key=key, body=body)])
-    await store.shelve([Item(shelf=SHELF, key="0000000000005-b", body=b"not a record")])
+        await put_all(store, [Put(shelf=SHELF, key=key, body=body)])
+    await put_all(store, [Put(shelf=SHELF, key="0000000000005-b", body=b"not a record")])
 
     async def walk(console: Console) -> list[int]:
         found: list[int] = []
@@ -432,7 +433,7 @@ async def test_views(app: Windlass, console: Console, store: Store) -> None:
     await console.drop_view("mine")
     assert await console.views() == []
     body = msgspec.json.encode({"name": "v", "filter": ""})
-    await store.shelve([Item(shelf="views", key=f"{n:04}", body=body) for n in range(MOST_ROWS)])
+    await put_all(store, [Put(shelf="views", key=f"{n:04}", body=body) for n in range(MOST_ROWS)])
     with pytest.raises(ConfigError, match="drop one first"):
         await console.save_view("one more", "")
     before = await everything(store)

@@ -11,11 +11,12 @@ import pytest
 
 from tests.web.cases import PAGES, READS
 from tests.web.kit import Page, bearer, dashboard, hand, make_app, new_job, populate, visiting
-from windlass import Windlass, every
+from windlass import Windlass, every, timetable
 from windlass.core.job import AttemptInfo, ErrorInfo, Meta, Progress, State
 from windlass.core.lifecycle import Failed, Succeeded, decide
 from windlass.core.terms import Terms
-from windlass.store.base import Declared, Item, PutSchedule, Query, Store, Tuning
+from windlass.store.base import Declared, Query, Store, Tuning
+from windlass.store.items import Put, put_all
 from windlass.web import Basic, make_access, windlass_dashboard
 from windlass.web.headers import CSP
 
@@ -88,8 +89,8 @@ async def hostile(store: Store, app: Windlass, text: str, data: bytes) -> list[s
     move.error, move.fingerprint = data, short
     await worker.exchange([move])
     await store.insert([new_job(f"ready{short}"[:200], queue=f"q{short}"[:100], task=short, payload=data)])
-    (row,) = (await store.schedules(["hourly"])).schedules
-    await store.put_schedules([PutSchedule(name=f"s{short}", body=row.body, next_slot=row.next_slot, paused=text)])
+    (row,) = await timetable.read_rows(store, ["hourly"])
+    await timetable.put(store, [msgspec.structs.replace(row, name=f"s{short}", paused=text, version=0)])
     view = msgspec.json.encode({"name": text, "filter": text, "user": text})
     record = {
         "at": 1,
@@ -100,10 +101,10 @@ async def hostile(store: Store, app: Windlass, text: str, data: bytes) -> list[s
         "details": {short: text},
         "outcome": text,
     }
-    await store.shelve([
-        Item(shelf="views", key=f"v{short}"[:100], body=view), Item(shelf="views", key="raw", body=data),
-        Item(shelf="audit", key="0000000000001-a", body=msgspec.json.encode(record)),
-        Item(shelf="audit", key="0000000000002-a", body=data), Item(shelf="minutes", key="x", body=data),
+    await put_all(store, [
+        Put(shelf="views", key=f"v{short}"[:100], body=view), Put(shelf="views", key="raw", body=data),
+        Put(shelf="audit", key="0000000000001-a", body=msgspec.json.encode(record)),
+        Put(shelf="audit", key="0000000000002-a", body=data), Put(shelf="minutes", key="x", body=data),
     ])  # fmt: skip
     await store.tune([Tuning(name=f"breaker:b{short}"[:100], closed_for=1_000, note=data)])
     jobs = (await store.find(Query(limit=1_000))).jobs

@@ -16,7 +16,7 @@ from windlass.core.mute import SHELF, decode, key_of
 from windlass.core.notice import Book, Rule
 from windlass.core.standstill import tell_of_queues, tell_of_schedules
 from windlass.errors import Forbidden, NotFound
-from windlass.store.base import Item
+from windlass.store.items import Put, put_all
 
 REASON = "the mail server moves"
 
@@ -62,7 +62,7 @@ async def test_a_mute_ends_by_itself(any_app: Windlass) -> None:
     assert 0 < item.ttl <= 7_200_000
     assert set(decode([item.body], now_ms())) == {("paused_backlog", "mail")}
     assert decode([item.body], now_ms() + 7_200_001) == {}
-    await store.shelve([Item(shelf=SHELF, key=key_of("x", "y"), body=body) for body in (b"{", b"7", b"[]", b"")])
+    await put_all(store, [Put(shelf=SHELF, key=key_of("x", "y"), body=body) for body in (b"{", b"7", b"[]", b"")])
     shared_of(any_app).forget()
     assert [warn.muted_until > 0 for warn in await of_queues(console)] == [True]
 

@@ -26,7 +26,7 @@ from windlass.core.chart import (
     sheet_key,
 )  # fmt: skip
 from windlass.errors import ConfigError
-from windlass.store.base import Item
+from windlass.store.items import Put, put_all
 from windlass.web.sorting import Sort
 from windlass.worker.tracker import Slot
 
@@ -53,8 +53,8 @@ async def put(app: Windlass, **sheets: Sheet) -> None:
     items = []
     for back, sheet in sheets.items():
         key = sheet_key(now - int(back[1:]) * MINUTE, "gone")
-        items.append(Item(shelf=MINUTES, key=key, body=encode_sheet(sheet), ttl=90 * MINUTE))
-    await (await app.client()).store.shelve(items)
+        items.append(Put(shelf=MINUTES, key=key, body=encode_sheet(sheet), ttl=90 * MINUTE))
+    await put_all((await app.client()).store, items)
 
 
 async def test_what_workers_counted_is_told_by_task(any_app: Windlass) -> None:

@@ -15,7 +15,7 @@ from tests.web.kit import AWAY, LOCAL, audited, basic, bearer, everything, make_
 from windlass import Windlass
 from windlass.console.audit import LOGIN_PLACES
 from windlass.web import Basic, throttle, windlass_dashboard
-from windlass.web.throttle import ADDRESSES, BY_ADDRESS, BY_NAME, NAMES, network_of
+from windlass.web.throttle import ADDRESSES, BY_ADDRESS, BY_NAME, NAMES, SHELF, network_of
 
 USERS = {"ann": ("secret", ["*"]), "bob": ("secret2", ["read", "audit"])}
 
@@ -105,7 +105,7 @@ async def test_an_unknown_name_is_treated_as_a_known_one(app: Windlass, monkeypa
     store = (await app.client()).store
     for address, user in (("203.0.113.1", "ann"), ("203.0.113.2", "nobody")):
         calls: list[str] = []
-        for name in ("cells", "swap", "shelve"):
+        for name in ("items", "commit"):
             real = getattr(type(store), name)
 
             async def counted(*args: Any, name: str = name, real: Any = real, to: list[str] = calls) -> Any:
@@ -152,13 +152,13 @@ async def test_who_guesses_keeps_nobody_out_elsewhere(app: Windlass) -> None:
 async def test_neither_names_nor_addresses_fill_the_store(app: Windlass) -> None:
     site = site_of(app)
     places, store = set[str](), (await app.client()).store
-    swap = store.swap
+    commit = store.commit
 
-    async def noted(name: str, *rest: Any) -> Any:
-        places.add(name)
-        return await swap(name, *rest)
+    async def noted(commits: Any) -> Any:
+        places.update(put.key for step in commits for put in step.items if put.shelf == SHELF)
+        return await commit(commits)
 
-    store.swap = noted  # type: ignore[method-assign]
+    store.commit = noted  # type: ignore[method-assign]
     for n in range(300):
         async with visiting(site, client=(f"2001:db8:{n:x}::1", 1)) as visitor:
             await try_at(visitor, f"user {n} {'x' * 500}", n)

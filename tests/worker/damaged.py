@@ -101,7 +101,7 @@ def broken(value: bytes, chance: random.Random) -> bytes:
 # -- SQLite
 
 TABLES = [
-    *["jobs"] * 8, "nodes", "links", "parts", "graphs", "logs", "events", "lanes", "uniques", "shelves", "buckets",
+    *["jobs"] * 8, "nodes", "links", "parts", "graphs", "lines", "events", "lanes", "uniques", "items", "buckets",
     "counts",
 ]  # fmt: skip
 
@@ -130,7 +130,7 @@ def damage_sqlite(path: Path, chance: random.Random) -> tuple[str, set[str]]:
         row, column = chance.choice(rows), chance.choice([name for name in columns if (table, name) not in NOT_THESE])
         where = " AND ".join(f"{key} = ?" for key in keys)
         mine = _harmed(db, table, row)
-        deleted = table in ("links", "parts", "logs", "events", "shelves") and chance.random() < 0.15
+        deleted = table in ("links", "parts", "lines", "events", "items") and chance.random() < 0.15
         text = chance.random() < 0.5
         [(old,)] = db.execute(f"SELECT CAST({column} AS BLOB) FROM {table} WHERE {where}", row)
         new: Any = broken(old or b"", chance) if text else chance.choice(VALUES)
@@ -150,7 +150,7 @@ def damage_sqlite(path: Path, chance: random.Random) -> tuple[str, set[str]]:
 
 def _harmed(db: apsw.Connection, table: str, row: tuple[Any, ...]) -> set[str]:
     """The ids of the jobs a row belongs to: all of a graph's, since one end may be another's."""
-    if table in ("jobs", "logs"):
+    if table in ("jobs", "lines"):
         found = list(db.execute("SELECT id, node FROM jobs WHERE n = ?", row[:1]))
         graph = db.execute("SELECT graph FROM nodes WHERE n = ?", (found[0][1],)).get if found and found[0][1] else None
         return {id for id, _ in found} | (_members(db, graph) if graph else set())

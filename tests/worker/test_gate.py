@@ -11,11 +11,11 @@ import pytest
 
 from tests.servers.redis import fresh_prefix
 from tests.worker.helpers import eventually, within
-from windlass import Cancel, JobCancelled, JobFailed, Reject, State, Windlass, chain, current
+from windlass import Cancel, JobCancelled, JobFailed, Reject, State, Windlass, chain, current, timetable
 from windlass.console.console import Console
 from windlass.core.job import NewJob
 from windlass.errors import ConfigError, PayloadError
-from windlass.store.base import PutSchedule
+from windlass.store.items import Put, put_all
 
 HALF = "cut \ud83d"
 
@@ -153,7 +153,7 @@ async def test_records_nobody_can_read_are_shown_as_such(app: Windlass) -> None:
 
     async with app, app.worker() as worker:
         store = (await app.client()).store
-        await store.put_schedules([PutSchedule(name="odd", body=garbage, next_slot=1, expect=-1)])
+        await put_all(store, [Put(shelf=timetable.SHELF, key="odd", body=garbage)])
         bad = [
             NewJob(id="meta", task=good.name, queue="default", payload=b'{"n":1}', meta=garbage),
             NewJob(id="args", task=good.name, queue="default", payload=garbage),

@@ -14,6 +14,7 @@ import pytest
 from tests.worker.helpers import ROOT, eventually, within
 from windlass import Busy, LockLost, Windlass
 from windlass.errors import ConfigError, StoreUnavailable, WindlassError
+from windlass.store.items import Put, put_one
 from windlass.testing.failing import FailingStore, Faults
 
 
@@ -70,7 +71,7 @@ async def lose(app: Windlass, error: Exception | None = None) -> None:
     """Hold a lock that somebody takes away meanwhile."""
     store = (await app.client()).store
     async with app.lock("gone", ttl="300ms") as lock:
-        await store.swap("lock:gone", -1, None, 0)
+        await put_one(store, Put(shelf="locks", key="gone", body=None))
         if error is not None:
             raise error
         await eventually(lambda: lock.lost)
@@ -104,7 +105,7 @@ async def test_a_renewal_that_fails_past_the_ttl_loses_the_lock(shaky: tuple[Win
     app, faults = shaky
     async with app:
         lock = await app.lock("shaky", ttl="200ms").acquire()
-        faults.fail("swap", StoreUnavailable("down"), times=1_000)
+        faults.fail("commit", StoreUnavailable("down"), times=1_000)
         await eventually(lambda: lock.lost)
         faults.clear()
         with pytest.raises(LockLost):
@@ -114,22 +115,22 @@ async def test_a_renewal_that_fails_past_the_ttl_loses_the_lock(shaky: tuple[Win
 async def test_lost_replies_change_nothing(shaky: tuple[Windlass, Faults]) -> None:
     app, faults = shaky
     async with app:
-        faults.lose_reply("swap")
+        faults.lose_reply("commit")
         lock = await app.lock("shaky", ttl="1s").acquire()
         token = lock.token
-        faults.lose_reply("swap", times=2)  # of renewals
-        await eventually(lambda: faults.calls["swap"] >= 6)
+        faults.lose_reply("commit", times=2)  # of renewals
+        await eventually(lambda: faults.calls["commit"] >= 6)
         assert not lock.lost
         assert lock.token == token
-        faults.lose_reply("swap")
+        faults.lose_reply("commit")
         await lock.release()
         async with app.lock("shaky"):
             pass
-        faults.lose_reply("swap")
+        faults.lose_reply("commit")
         async with app.once("charge", wait=False) as block:
             assert not block.done
             block.result = 7
-            faults.lose_reply("swap")
+            faults.lose_reply("commit")
         async with app.once("charge", wait=False) as block:
             assert block.result == 7
 

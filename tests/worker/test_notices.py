@@ -33,6 +33,7 @@ from windlass.core.schedule import GONE
 from windlass.errors import WindlassError
 from windlass.handle import JobInfo
 from windlass.store.base import Query
+from windlass.store.items import read_one
 from windlass.worker import notifier
 
 
@@ -103,16 +104,16 @@ async def test_dead_letters_of_a_muted_queue_are_handled_and_told_to_nobody(
 
 async def leader(app: Windlass, workers: Fleet) -> WorkerProcess | None:
     """The live worker that sees to notices, as far as there is one."""
-    (cell,) = await (await app.client()).store.cells([notifier.LEASE])
-    pid = int(cell.value.split()[0].rpartition(b":")[2]) if cell.version and cell.value else 0
+    kept = await read_one((await app.client()).store, notifier.SHELF, notifier.LEASE)
+    pid = int(kept.body.split()[0].rpartition(b":")[2]) if kept.version else 0
     return next((worker for worker in workers if worker.pid == pid and worker.alive), None)
 
 
 async def is_all_told(app: Windlass) -> bool:
     """Whether the book is past the last death there was, and nothing is left to send."""
     store = (await app.client()).store
-    (cell,) = await store.cells([notifier.BOOK])
-    book = msgspec.json.decode(cell.value or b"{}", type=Book)
+    kept = await read_one(store, notifier.SHELF, notifier.BOOK)
+    book = msgspec.json.decode(kept.body or b"{}", type=Book)
     deaths = await store.events(0, 10_000, ("failed",))
     return not book.outbox and book.cursor >= max((entry.seq for entry in deaths), default=0)
 

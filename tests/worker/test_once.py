@@ -15,6 +15,7 @@ import pytest
 from tests.worker.helpers import ROOT, Fleet, Ledger, eventually, within
 from windlass import Busy, LockLost, Windlass, chain, current, once
 from windlass.errors import ConfigError, PayloadError, WindlassError
+from windlass.store.items import Put, put_one
 
 
 async def test_a_retry_finds_what_was_done(app: Windlass) -> None:
@@ -134,7 +135,7 @@ async def test_the_second_waits_for_the_first(app: Windlass) -> None:
 async def test_one_that_lost_its_mark_says_so(app: Windlass) -> None:
     async def lose() -> None:
         async with app.once("a"):
-            await store.swap("once:a", -1, None, 0)
+            await put_one(store, Put(shelf="once", key="a", body=None))
 
     async with app:
         store = (await app.client()).store

@@ -17,7 +17,7 @@ from windlass.console import Console
 from windlass.core.access import RIGHTS, make_access
 from windlass.errors import ConfigError, Forbidden, NotFound
 from windlass.orders import QUEUES, SHELF
-from windlass.store.base import Item
+from windlass.store.items import Put, put_all
 from windlass.worker.service import Worker
 
 __all__ = ["shell"]
@@ -105,7 +105,7 @@ async def test_an_order_that_came_before_the_worker_listened_is_obeyed(gate: Gat
     async with gate.app.worker(queues=["q"]) as worker:
         body = b'{"order":"quiet","at":1}'
         client = await gate.app.client()
-        await client.store.shelve([Item(shelf=SHELF, key=worker.id, body=body)])
+        await put_all(client.store, [Put(shelf=SHELF, key=worker.id, body=body)])
         await worker._obeying.listen(worker.id)
         await eventually(lambda: is_in_mode(worker, "quiet"))
 
@@ -114,7 +114,7 @@ async def test_an_order_nobody_can_read_harms_nobody(gate: Gate) -> None:
     gate.open.set()
     async with gate.app.worker(queues=["q"]) as worker:
         client = await gate.app.client()
-        await client.store.shelve([Item(shelf=SHELF, key=worker.id, body=b'{"order":"dance"')])
+        await put_all(client.store, [Put(shelf=SHELF, key=worker.id, body=b'{"order":"dance"')])
         await client.store.signal([f"orders/{worker.id}"])
         await within(await gate.wait.enqueue())
         await gate.app.order("quiet", worker.id)
@@ -187,7 +187,7 @@ async def test_an_order_about_a_queue_is_for_who_may_and_for_workers_that_live(g
             await scoped.serve_queue(worker.id, "secret")
         await Console(gate.app).serve_queue(worker.id, "other")
         client = await gate.app.client()
-        await client.store.shelve([Item(shelf=QUEUES, key=f"{worker.id}/x", body=b"{")])
+        await put_all(client.store, [Put(shelf=QUEUES, key=f"{worker.id}/x", body=b"{")])
         await Console(gate.app).leave_queue(worker.id, "q")
 
         async def serves_other() -> bool:

@@ -20,12 +20,14 @@ from windlass import ConfigError, StoreUnavailable, UnknownSchedule, Windlass, c
 from windlass.core.job import Job, Meta
 from windlass.core.schedule import GONE
 from windlass.core.timing import Clock, newest_slots
-from windlass.store.base import MAX_BATCH, PutSchedule, Query
+from windlass.store.base import MAX_BATCH, Query
+from windlass.store.items import Put, put_one
 from windlass.store.memory import MemoryStore
 from windlass.testing import Harness
 from windlass.testing.clock import VirtualClock
 from windlass.testing.failing import FailingStore, Faults
-from windlass.worker.scheduler import Scheduler
+from windlass.timetable import Schedule, put, read_rows
+from windlass.worker.scheduler import LISTS, Scheduler
 
 START = datetime(2026, 6, 1, 12, tzinfo=UTC)
 MINUTE = 60_000
@@ -101,7 +103,7 @@ async def test_many_schedulers_fire_every_slot_once(stage: Stage, seed: int) -> 
         stage.clock.ms += dice.choice([500, 20_000, MINUTE, 7 * MINUTE])
         for scheduler in dice.sample(schedulers, k=dice.randint(1, 4)):
             if dice.random() < 0.1:
-                stage.faults.lose_reply("fire")
+                stage.faults.lose_reply("commit")
             with contextlib.suppress(StoreUnavailable):
                 while await scheduler.step() == 0.0:
                     pass
@@ -118,17 +120,15 @@ async def test_many_schedulers_fire_every_slot_once(stage: Stage, seed: int) -> 
 
 
 async def test_a_slot_that_was_fired_is_not_fired_again_by_a_late_put(stage: Stage) -> None:
-    """Whoever changes a schedule writes the slot it has read, and a worker may have fired that meanwhile."""
+    """Whoever changes a schedule writes the slot that was read, and a worker may have fired that meanwhile."""
     await stage.app.schedules.put("s", every("minute"), stage.task)
     store = (await stage.app.client()).store
     scheduler = await stage.scheduler()
-    (read,) = (await store.schedules(["s"])).schedules
+    (read,) = await read_rows(store, ["s"])
     stage.clock.ms += MINUTE
     while await scheduler.step() == 0.0:
         pass
-    await store.put_schedules([
-        PutSchedule(name="s", body=read.body, next_slot=read.next_slot, expect=read.version)
-    ])  # fmt: skip
+    assert await put(store, [read]) == [None]
     stage.clock.ms += 10_000
     await scheduler.catch_up()
     assert await stage.fired() == [1]
@@ -215,26 +215,26 @@ async def test_changes_are_read_when_the_stamp_says_so_and_not_all_the_time(stag
     scheduler = await stage.scheduler()
     await scheduler.step()
     await stage.app.schedules.put("s", every("minute"), stage.task)
-    page = await (await stage.app.client()).store.schedules()
-    scheduler.heed(page.stamp)
+    heeded = (await (await stage.app.client()).store.moment()).heeded
+    scheduler.heed(heeded)
 
     async def known() -> bool:
         return await scheduler.step() >= 0 and bool(scheduler._heap)
 
     await eventually(known)
-    scheduler.heed(page.stamp)
-    before = stage.faults.calls["schedules"]
+    scheduler.heed(heeded)
+    before = stage.faults.calls["moment"]
     await scheduler.step()
-    assert stage.faults.calls["schedules"] == before
+    assert stage.faults.calls["moment"] == before
 
 
 async def test_a_store_that_cannot_be_reached_is_tried_again(stage: Stage) -> None:
     await stage.app.schedules.put("s", every("minute"), stage.task)
     scheduler = await stage.scheduler()
-    stage.faults.fail("schedules", times=2)
+    stage.faults.fail("moment", times=2)
     running = asyncio.create_task(scheduler.run())
     await eventually(lambda: scheduler._heap)
-    stage.faults.fail("fire", times=2)
+    stage.faults.fail("commit", times=2)
     stage.clock.ms += MINUTE
     scheduler._woken.set()
     await eventually(stage.jobs)
@@ -244,7 +244,7 @@ async def test_a_store_that_cannot_be_reached_is_tried_again(stage: Stage) -> No
 
 async def test_a_schedule_that_cannot_be_read_is_left_to_others(stage: Stage, caplog: Any) -> None:
     store = (await stage.app.client()).store
-    await store.put_schedules([PutSchedule(name="new", body=b'{"timing":{"kind":"moon"}}', next_slot=stage.zero + 1)])
+    await put(store, [Schedule(name="new", body=b'{"timing":{"kind":"moon"}}', next_slot=stage.zero + 1)])
     await stage.app.schedules.put("s", every("minute"), stage.task)
     stage.clock.ms += MINUTE
     await (await stage.scheduler()).catch_up()
@@ -340,7 +340,7 @@ async def test_nothing_is_paused_while_what_a_live_worker_declares_is_not_known(
     new.task(name="t")(lambda: None)
     async with old, new, old.worker() as worker:
         store = (await old.client()).store
-        await store.swap(f"windlass:schedules:{worker._scheduler.digest}", -1, None, 0)
+        await put_one(store, Put(shelf=LISTS, key=worker._scheduler.digest, body=None))
         async with new.worker() as other:
             await eventually(lambda: other._scheduler._rows)
             await other._scheduler._tend()

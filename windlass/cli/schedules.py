@@ -23,7 +23,8 @@ from windlass.core.schedule import Plan, begin, decode_plan, parse_policies
 from windlass.core.timing import Timing, cron, describe, remark
 from windlass.errors import ConfigError
 from windlass.handle import Handle
-from windlass.schedules import ScheduleInfo, local, read_row, runs
+from windlass.schedules import ScheduleInfo, local, runs
+from windlass.timetable import read_row
 
 MANY = 1_000
 _NO_JOB = NewJob(id="", task="", queue="", payload=b"{}")

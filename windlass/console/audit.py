@@ -18,7 +18,8 @@ from windlass.console import show
 from windlass.console.desk import Desk, page_size
 from windlass.console.values import AuditList, AuditRow
 from windlass.errors import ConfigError, Forbidden, StoreError
-from windlass.store.base import MAX_BATCH, Item, Store
+from windlass.store.base import MAX_BATCH, Store
+from windlass.store.items import Item, Put, put_all, read_one
 
 SHELF = "audit"
 KEPT = 90 * 24 * 3_600_000
@@ -67,7 +68,7 @@ class Deed:
 
     async def write(self) -> None:
         body = msgspec.json.encode(self.record)
-        await (await self._desk.store()).shelve([Item(shelf=SHELF, key=self.key, body=body, ttl=KEPT)])
+        await put_all(await self._desk.store(), [Put(shelf=SHELF, key=self.key, body=body, ttl=KEPT)])
 
 
 @asynccontextmanager
@@ -110,7 +111,7 @@ async def write_failed_login(store: Store, user: str, address: str, via: str, fa
     )  # fmt: skip
     place = crc32(f"{address} {user}".encode("utf-8", "replace")) % LOGIN_PLACES
     key = f"{now - now % LOGIN_WINDOW:016d}-login-{place:02d}"
-    await store.shelve([Item(shelf=SHELF, key=key, body=msgspec.json.encode(record), ttl=LOGINS_KEPT)])
+    await put_all(store, [Put(shelf=SHELF, key=key, body=msgspec.json.encode(record), ttl=LOGINS_KEPT)])
 
 
 def bounded(value: Any) -> Any:
@@ -147,7 +148,7 @@ async def audit_list(desk: Desk, after: str, limit: int) -> AuditList:
 
 def read_record(item: Item) -> Record | None:
     try:
-        return _decoder.decode(item.body or b"")
+        return _decoder.decode(item.body)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
 
@@ -169,5 +170,5 @@ def row(key: str, record: Record) -> AuditRow:
 
 async def record_at(store: Store, key: str) -> Record | None:
     """One record by its key."""
-    items = await store.shelf(SHELF, until=key + "\x00", limit=1, newest_first=True)
-    return read_record(items[0]) if items and items[0].key == key else None
+    item = await read_one(store, SHELF, key)
+    return read_record(item) if item.version else None

@@ -27,7 +27,8 @@ from windlass.core.chart import (
 )
 from windlass.core.hints import did_you_mean
 from windlass.errors import ConfigError
-from windlass.store.base import MAX_BATCH, Item, Store
+from windlass.store.base import MAX_BATCH, Store
+from windlass.store.items import Item
 
 LATE = 30_000
 """So long after its end (ms) a slot may still change: workers write every few seconds."""
@@ -121,7 +122,7 @@ async def _sheets(store: Store, shelf: str, since: int) -> tuple[dict[int, list[
 def _put(found: dict[int, list[Sheet]], item: Item) -> None:
     # One that cannot be read is of a version that writes other sheets.
     with contextlib.suppress(msgspec.MsgspecError, ValueError, RecursionError):
-        found.setdefault(slot_of(item.key), []).append(decode_sheet(item.body or b"{}"))
+        found.setdefault(slot_of(item.key), []).append(decode_sheet(item.body))
 
 
 # -- drawing

@@ -28,8 +28,8 @@ from windlass.core.terms import queue_gate
 from windlass.core.timing import Cron, find_zone
 from windlass.errors import ConfigError, EnqueueError, Forbidden, NotFound, WindlassError
 from windlass.gates import retune
-from windlass.schedules import TRIES, read_row
-from windlass.store.base import MAX_BATCH, Action, Change, ChangeReply, PutSchedule, Query, Store, WorkerInfo
+from windlass.store.base import MAX_BATCH, Action, Change, ChangeReply, Query, Store, WorkerInfo
+from windlass.timetable import TRIES, put, read_row
 
 STEPS = 20
 """Steps of a thousand jobs that one call makes."""
@@ -207,10 +207,8 @@ async def edit_schedule(desk: Desk, name: str, spec: str, tz: str) -> ScheduleRo
             begun, slot = begin(plan, now)
             if not slot:
                 raise ConfigError(f"schedule {name} would never run: {spec}")
-            put = PutSchedule(
-                name=name, body=begun.encode(), next_slot=slot, paused=row.paused, expect=row.version
-            )  # fmt: skip
-            if (await store.put_schedules([put]))[0] is not None:
+            changed = msgspec.structs.replace(row, body=begun.encode(), next_slot=slot)
+            if (await put(store, [changed]))[0] is not None:
                 return
         raise EnqueueError(f"schedule {name} is being changed by others all the time")
 

@@ -13,7 +13,7 @@ from windlass.core.duration import Duration, show_ms, to_ms
 from windlass.core.hints import did_you_mean
 from windlass.core.ids import check_name
 from windlass.errors import ConfigError, NotFound
-from windlass.store.base import Item
+from windlass.store.items import Put, put_all
 
 REASON_MOST = 500
 
@@ -37,7 +37,7 @@ async def mute_warning(desk: Desk, code: str, where: str, lasts: Duration, reaso
         given = mute.Mute(code=code, where=where, until=now + ms, by=desk.access.user, reason=said, at=now)
         body = msgspec.json.encode(given)
         store = await desk.store()
-        await store.shelve([Item(shelf=mute.SHELF, key=mute.key_of(code, where), body=body, ttl=ms)])
+        await put_all(store, [Put(shelf=mute.SHELF, key=mute.key_of(code, where), body=body, ttl=ms)])
         deed.record.count = 1
     return overview.with_mute(warn, given)
 
@@ -48,7 +48,7 @@ async def unmute_warning(desk: Desk, code: str, where: str) -> Warn:
         _need(deed, code, where)
         warn = await _find(desk, code, where)
         await deed.begin(_queues(warn))
-        await (await desk.store()).shelve([Item(shelf=mute.SHELF, key=mute.key_of(code, where))])
+        await put_all(await desk.store(), [Put(shelf=mute.SHELF, key=mute.key_of(code, where), body=None)])
         deed.record.count = 1
     return overview.with_mute(warn, None)
 

@@ -9,7 +9,7 @@ from windlass.console.desk import MOST_ROWS, Desk, now_ms
 from windlass.console.values import View
 from windlass.core.filters import LONGEST, parse_filter
 from windlass.errors import ConfigError, NotFound
-from windlass.store.base import Item
+from windlass.store.items import Item, Put, put_all
 
 SHELF = "views"
 NAME_MOST = 80
@@ -27,7 +27,7 @@ async def view_list(desk: Desk) -> list[View]:
 def _read(item: Item) -> View | None:
     """None for what is none of ours: it cannot be read, or is larger than any that was saved here."""
     try:
-        view = _decoder.decode(item.body or b"")
+        view = _decoder.decode(item.body)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
     return view if len(view.name) <= NAME_MOST and len(view.filter) <= LONGEST else None
@@ -47,7 +47,7 @@ async def save_view(desk: Desk, name: str, filter: str) -> View:
             raise ConfigError(f"there are {MOST_ROWS} views already; drop one first")
         await deed.begin()
         view = View(name=given, filter=filter.strip(), user=desk.access.user)
-        await (await desk.store()).shelve([Item(shelf=SHELF, key=given, body=msgspec.json.encode(view))])
+        await put_all(await desk.store(), [Put(shelf=SHELF, key=given, body=msgspec.json.encode(view))])
         deed.record.count = 1
     return view
 
@@ -58,5 +58,5 @@ async def drop_view(desk: Desk, name: str) -> None:
         if name not in [view.name for view in await view_list(desk)]:
             raise NotFound(f"there is no view {name!r}")
         await deed.begin()
-        await (await desk.store()).shelve([Item(shelf=SHELF, key=name)])
+        await put_all(await desk.store(), [Put(shelf=SHELF, key=name, body=None)])
         deed.record.count = 1

@@ -33,7 +33,8 @@ from windlass.observe.making import number, numbers
 from windlass.observe.names import DEAD, ENDS, FAILURES, JOBS, SETTLED
 from windlass.observe.workers import worker_metrics
 from windlass.standing import slots_of
-from windlass.store.base import GateInfo, QueueInfo, Schedule, Total
+from windlass.store.base import GateInfo, QueueInfo, Total
+from windlass.timetable import Schedule, read_all
 
 __all__ = ["store_metrics", "worker_metrics"]
 
@@ -61,7 +62,7 @@ async def _read(app: Windlass) -> list[Metric]:
     desk = Desk(app, Access(user="metrics"), "code")
     store = await desk.store()
     now, totals = await snapshot(desk), await store.totals()
-    schedules = (await store.schedules()).schedules  # a page, which is more than is told
+    schedules = await read_all(store)
     gates = _gates(now)
     info = await store_info(desk)
     names = queue_names(desk, now)

@@ -20,9 +20,13 @@ from windlass.core.keep import DEFAULT_KEEP, Keep
 from windlass.core.lifecycle import Transition
 from windlass.core.limits import NO_LIMITS, Limits, over
 from windlass.core.terms import Terms
+from windlass.store import answers
+from windlass.store.items import Items
 
-MAX_BATCH = 1_000
-"""No call touches more jobs than this."""
+MAX_BATCH = answers.MAX_BATCH
+Accept = answers.Accept
+Answer = answers.Answer
+GraphAnswer = answers.GraphAnswer
 
 INLINE_MAX = 16_384
 """Results up to this size are pushed to waiting clients along with the news."""
@@ -48,41 +52,6 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
     scan_limit: int = 10_000
     staged_for: int = 3_600_000
     audit_every: int = 60_000
-
-
-class Accept(StrEnum):
-    """The answer to one inserted job."""
-
-    ACCEPTED = "accepted"
-    DUPLICATE = "duplicate"
-    REPLACED = "replaced"
-    CONFLICT = "conflict"
-    FULL = "full"
-    REFUSED = "refused"
-
-
-class Answer(msgspec.Struct, frozen=True):
-    """ACCEPTED: kept. DUPLICATE: the same job (id, task, payload) was there. CONFLICT: the id is another job's.
-
-    ``holder``: with DUPLICATE, the job that has the unique key; with REPLACED, the one that got the new arguments.
-    """
-
-    status: Accept
-    reason: str = ""
-    holder: str = ""
-
-
-class GraphAnswer(msgspec.Struct, frozen=True):
-    """The answer to a part of a graph, or to all of it.
-
-    ``staged``: how many of its nodes the store has now. ``more``: it is accepted, and not all of its jobs are in their
-    queues yet; workers see to that, and so does whoever calls again.
-    """
-
-    status: Accept
-    reason: str = ""
-    staged: int = 0
-    more: bool = False
 
 
 class Declared(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -149,8 +118,8 @@ class ExchangeReply(msgspec.Struct, array_like=True):
     """``refused``: ids whose fence no longer held. ``next_due``: ms until time may make a job ready or open a gate that
     keeps one, -1 for never.
 
-    ``drain``: a job that must run alone waits for this worker to be empty; ask for nothing until then. ``schedules``: a
-    number that changes whenever a schedule was put, dropped or fired, so that workers read them only then.
+    ``drain``: a job that must run alone waits for this worker to be empty; ask for nothing until then. ``schedules``:
+    ``Moment.heeded``, so that workers read schedules only when they have changed.
     """
 
     claims: list[Claim] = []
@@ -362,92 +331,6 @@ class UniqueInfo(msgspec.Struct, kw_only=True):
     window: int = 0
 
 
-class Cell(msgspec.Struct, kw_only=True):
-    """A named value that expires. ``version`` 0: there is none. ``done``: the swap it answers was done.
-
-    A version is larger than all that were given before in this store: it can fence a lock.
-    """
-
-    name: str
-    version: int = 0
-    value: bytes = b""
-    expires_in: int = 0
-    done: bool = False
-
-
-class Schedule(msgspec.Struct, kw_only=True):
-    """A schedule's row. Engines read nothing in ``body``. ``version`` changes at every put, and only then.
-
-    ``next_slot``: when it is due, an instant; 0 for never. ``paused``: the reason, empty while it is not.
-    """
-
-    name: str
-    body: bytes
-    next_slot: int = 0
-    paused: str = ""
-    version: int = 0
-    fired: int = 0
-    last_slot: int = 0
-    last_at: int = 0
-    last_job: str = ""
-
-
-class PutSchedule(msgspec.Struct, kw_only=True):
-    """A schedule to be written. ``expect`` as in ``Tuning``."""
-
-    name: str
-    body: bytes
-    next_slot: int
-    paused: str = ""
-    expect: int = -1
-
-
-class Fire(msgspec.Struct, kw_only=True):
-    """A slot that has come: done only if the row still has this version and this slot, and is not paused.
-
-    ``worker``: who fires, for the event.
-    """
-
-    name: str
-    version: int
-    slot: int
-    next_slot: int
-    jobs: list[NewJob] = []
-    worker: str = ""
-
-
-class Fired(msgspec.Struct, kw_only=True):
-    """``row``: as it is now, None where there is none. ``answers``: one per job if it was done."""
-
-    done: bool
-    row: Schedule | None = None
-    answers: list[Answer] = []
-
-
-class SchedulePage(msgspec.Struct):
-    """Schedules by name. ``cursor`` continues the listing, empty at its end; ``stamp`` as in ``ExchangeReply``.
-
-    ``now``: the store's clock, by which slots come.
-    """
-
-    schedules: list[Schedule] = []
-    cursor: str = ""
-    stamp: int = 0
-    now: int = 0
-
-
-class Item(msgspec.Struct, frozen=True, kw_only=True):
-    """A small record on a shelf: an ordered map of names to bytes, apart from jobs. Engines read nothing in ``body``.
-
-    ``body`` None takes it off. ``ttl``: ms until it goes by itself, 0 for never; a listing answers what is left of it.
-    """
-
-    shelf: str
-    key: str
-    body: bytes | None = None
-    ttl: int = 0
-
-
 class Total(msgspec.Struct, frozen=True, array_like=True):
     """How many events of a kind there ever were, of jobs of a task in a queue."""
 
@@ -496,7 +379,7 @@ class Serial(Protocol):
     serial: bool
 
 
-class Store(Protocol):
+class Store(Items, Protocol):
     """About thirty-five methods, plural wherever there can be many."""
 
     async def open(self) -> None:
@@ -553,30 +436,6 @@ class Store(Protocol):
     async def uniques(self, keys: Sequence[str]) -> list[UniqueInfo | None]:
         """Who has these unique keys."""
 
-    async def swap(self, name: str, expect: int, value: bytes | None, ttl: int) -> Cell:
-        """Write a cell if it has the version expected (0: there is none, -1: any); None deletes it. The cell now.
-
-        The same value again under the version expected only renews it: the version stays.
-        """
-
-    async def cells(self, names: Sequence[str]) -> list[Cell]:
-        """Cells by name, version 0 where there is none."""
-
-    async def put_schedules(self, puts: Sequence[PutSchedule]) -> list[Schedule | None]:
-        """Write schedules; None where another version was expected."""
-
-    async def drop_schedules(self, names: Sequence[str]) -> list[bool]:
-        """Remove schedules; whether each was there."""
-
-    async def schedules(self, names: Sequence[str] = (), after: str = "", limit: int = MAX_BATCH) -> SchedulePage:
-        """The schedules of these names, or a page of all."""
-
-    async def fire(self, fires: Sequence[Fire]) -> list[Fired]:
-        """Move schedules on to their next slots and insert their jobs, each in one step or not at all.
-
-        At most MAX_BATCH schedules and MAX_BATCH jobs.
-        """
-
     async def watch(self, client: str, ids: Sequence[str]) -> WatchReply:
         """Answer what is over and remember to tell ``client`` (a listening name) of the rest, atomically."""
 
@@ -624,17 +483,6 @@ class Store(Protocol):
 
     async def faults(self, limit: int = MAX_BATCH) -> list[Fault]:
         """The dead letters by fingerprint, the most frequent first."""
-
-    async def shelve(self, items: Sequence[Item]) -> None:
-        """Put items on their shelves, over what has their key, or take them off. At most MAX_BATCH of them."""
-
-    async def shelf(
-        self, name: str, after: str = "", until: str = "", limit: int = MAX_BATCH, newest_first: bool = False
-    ) -> list[Item]:
-        """Items of a shelf in the order of their keys (code points): behind ``after`` and before ``until``, exclusive.
-
-        ``newest_first``: the largest key first, going down from ``until`` to ``after``.
-        """
 
     async def queues(self) -> list[QueueInfo]:
         """Every queue that has or had jobs."""

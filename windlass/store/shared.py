@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import msgspec
 
 from windlass.core.job import TERMINAL, State
 from windlass.errors import StoreError
 from windlass.store.base import MAX_BATCH, Action, Change
+from windlass.store.items import Commit
 
 STATES = (
     State.WAITING, State.SCHEDULED, State.READY, State.RUNNING,
@@ -45,6 +47,19 @@ def allowed(change: Change) -> frozenset[State]:
 def check_batch(size: int) -> None:
     if size > MAX_BATCH:
         raise StoreError(f"{size} jobs in one call; at most {MAX_BATCH} are allowed")
+
+
+def check_commits(commits: Sequence[Commit]) -> None:
+    """StoreError for more than one call takes."""
+    sizes = {
+        "commits": len(commits),
+        "items": sum(len(step.items) for step in commits),
+        "records": sum(len(new.bodies) for step in commits for new in step.appends),
+        "jobs": sum(len(step.jobs) + len(step.nodes) for step in commits),
+    }
+    for what, size in sizes.items():
+        if size > MAX_BATCH:
+            raise StoreError(f"{size} {what} in one call; at most {MAX_BATCH} are allowed")
 
 
 def host_clock() -> int:

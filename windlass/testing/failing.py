@@ -23,27 +23,20 @@ from windlass.store.base import (
     MAX_BATCH,
     Answer,
     BeatReply,
-    Cell,
     Change,
     ChangeReply,
     Deliver,
     ExchangeReply,
     Fault,
-    Fire,
-    Fired,
     GateInfo,
     GraphAnswer,
     GraphPage,
     Hold,
-    Item,
     Note,
     Page,
     Presence,
-    PutSchedule,
     Query,
     QueueInfo,
-    Schedule,
-    SchedulePage,
     Store,
     StoreInfo,
     SweepReply,
@@ -54,9 +47,10 @@ from windlass.store.base import (
     WatchReply,
     WorkerInfo,
 )
+from windlass.store.items import Commit, Committed, Item, Items, LogInfo, LogKeep, Moment, Record
 
 T = TypeVar("T")
-OPERATIONS = frozenset(name for name in vars(Store) if not name.startswith("_"))
+OPERATIONS = frozenset(name for part in (Items, Store) for name in vars(part) if not name.startswith("_"))
 Kind = Literal["fail", "lose_reply", "delay", "duplicate"]
 
 
@@ -184,23 +178,8 @@ class FailingStore:
     async def uniques(self, keys: Sequence[str]) -> list[UniqueInfo | None]:
         return await self._call("uniques", lambda: self.store.uniques(keys))
 
-    async def swap(self, name: str, expect: int, value: bytes | None, ttl: int) -> Cell:
-        return await self._call("swap", lambda: self.store.swap(name, expect, value, ttl))
-
-    async def cells(self, names: Sequence[str]) -> list[Cell]:
-        return await self._call("cells", lambda: self.store.cells(names))
-
-    async def put_schedules(self, puts: Sequence[PutSchedule]) -> list[Schedule | None]:
-        return await self._call("put_schedules", lambda: self.store.put_schedules(puts))
-
-    async def drop_schedules(self, names: Sequence[str]) -> list[bool]:
-        return await self._call("drop_schedules", lambda: self.store.drop_schedules(names))
-
-    async def schedules(self, names: Sequence[str] = (), after: str = "", limit: int = MAX_BATCH) -> SchedulePage:
-        return await self._call("schedules", lambda: self.store.schedules(names, after, limit))
-
-    async def fire(self, fires: Sequence[Fire]) -> list[Fired]:
-        return await self._call("fire", lambda: self.store.fire(fires))
+    async def moment(self) -> Moment:
+        return await self._call("moment", self.store.moment)
 
     async def watch(self, client: str, ids: Sequence[str]) -> WatchReply:
         return await self._call("watch", lambda: self.store.watch(client, ids))
@@ -247,8 +226,22 @@ class FailingStore:
     async def faults(self, limit: int = MAX_BATCH) -> list[Fault]:
         return await self._call("faults", lambda: self.store.faults(limit))
 
-    async def shelve(self, items: Sequence[Item]) -> None:
-        await self._call("shelve", lambda: self.store.shelve(items))
+    async def commit(self, commits: Sequence[Commit]) -> list[Committed]:
+        return await self._call("commit", lambda: self.store.commit(commits))
+
+    async def items(self, shelf: str, keys: Sequence[str]) -> list[Item]:
+        return await self._call("items", lambda: self.store.items(shelf, keys))
+
+    async def records(
+        self, log: str, after: int = 0, limit: int = MAX_BATCH, *, stream: str | None = None, since: int = 0
+    ) -> list[Record]:
+        return await self._call("records", lambda: self.store.records(log, after, limit, stream=stream, since=since))
+
+    async def logs(self, names: Sequence[str] = ()) -> list[LogInfo]:
+        return await self._call("logs", lambda: self.store.logs(names))
+
+    async def retain(self, log: str, keep: LogKeep) -> None:
+        await self._call("retain", lambda: self.store.retain(log, keep))
 
     async def shelf(
         self, name: str, after: str = "", until: str = "", limit: int = MAX_BATCH, newest_first: bool = False

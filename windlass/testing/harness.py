@@ -35,7 +35,8 @@ from windlass.core.job import NewJob, State
 from windlass.core.keep import Keep
 from windlass.errors import ConfigError, StoreUnavailable
 from windlass.handle import JobInfo, job_info
-from windlass.store.base import Accept, Answer, Fire, Fired, GraphAnswer, WatchReply
+from windlass.store.base import Accept, Answer, GraphAnswer, WatchReply
+from windlass.store.items import Commit, Committed
 from windlass.store.memory import MemoryStore
 from windlass.testing import asserts
 from windlass.testing.clock import VirtualClock
@@ -292,13 +293,14 @@ class Recorder(MemoryStore):
             self._record(node for node in nodes if node.task)
         return answer
 
-    async def fire(self, fires: Sequence[Fire]) -> list[Fired]:
-        fired = await super().fire(fires)
-        for fire, one in zip(fires, fired, strict=True):
+    async def commit(self, commits: Sequence[Commit]) -> list[Committed]:
+        done = await super().commit(commits)
+        for step, one in zip(commits, done, strict=True):
             if one.done:
-                came = zip(fire.jobs, one.answers, strict=True)
+                came = zip(step.jobs, one.answers, strict=True)
                 self._record(job for job, answer in came if answer.status is Accept.ACCEPTED)
-        return fired
+                self._record(node for node in step.nodes if node.task)
+        return done
 
     def _record(self, jobs: Iterable[NewJob]) -> None:
         now = self.hub.clock.last

@@ -48,7 +48,7 @@ async def ready(request: Request) -> Response:
     """200 when this server can reach the store, 503 while it cannot."""
     convert(query_of(request), None, "the query", strict=False)
     client = await site_of(request).app.client()
-    await client.store.cells(["windlass.web:ready"])  # the smallest question there is; StoreUnavailable is a 503
+    await client.store.items("web", ["ready"])  # the smallest question there is; StoreUnavailable is a 503
     return as_json(Brief(True), 200)
 
 

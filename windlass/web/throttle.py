@@ -24,6 +24,7 @@ from windlass.core.addresses import meant
 from windlass.core.throttle import Rule, Strikes
 from windlass.errors import StoreError
 from windlass.store.base import Store
+from windlass.store.items import Put, put_one, read_one
 from windlass.web.credentials import TooMany, basic_of, bearer_of
 
 BY_ADDRESS = Rule(free=5, step=1_000, most=900_000, forget=3_600_000)
@@ -31,6 +32,7 @@ BY_NAME = Rule(free=50, step=1_000, most=30_000, forget=900_000)
 """Looser, as it may keep others out: however many addresses guess at one name, two tries a minute are looked at,
 besides the first of each address.
 """
+SHELF = "sign-in"
 ADDRESSES, NAMES = 4_096, 1_024
 """Places they are counted in."""
 FRESH = 1_000
@@ -77,7 +79,7 @@ class Throttle:
 
     def _place(self, kind: str, text: str, places: int) -> str:
         number = int.from_bytes(self._hash(kind, text)[:8], "big") % places
-        return f"windlass.web:{kind}:{number}"
+        return f"{kind}:{number}"
 
     def _hash(self, kind: str, text: str) -> bytes:
         return hmac.digest(self._secret, f"{kind} {text}".encode("utf-8", "surrogatepass"), hashlib.sha256)
@@ -118,10 +120,11 @@ class Throttle:
 
     async def _add(self, store: Store, place: str, rule: Rule, mark: str) -> None:
         for _ in range(SWAPS):
-            (cell,) = await store.cells([place])
-            added = rule.strike(read(cell.value), now_ms(), mark)
-            swapped = await store.swap(place, cell.version, msgspec.json.encode(added), rule.forget)
-            if swapped.done:
+            item = await read_one(store, SHELF, place)
+            added = rule.strike(read(item.body), now_ms(), mark)
+            body = msgspec.json.encode(added)
+            done, _ = await put_one(store, Put(shelf=SHELF, key=place, body=body, ttl=rule.forget, expect=item.version))
+            if done:
                 self._counts[place] = merged(rule, added, self._counts[place])
                 return
 
@@ -132,9 +135,9 @@ class Throttle:
             return
         self._read_at |= dict.fromkeys(stale, now)
         with suppress(StoreError):
-            for cell in await (await self._app.client()).store.cells(stale):
-                here = self._counts.get(cell.name, Strikes())
-                self._counts[cell.name] = merged(guess.rules[cell.name], read(cell.value), here)
+            for item in await (await self._app.client()).store.items(SHELF, stale):
+                here = self._counts.get(item.key, Strikes())
+                self._counts[item.key] = merged(guess.rules[item.key], read(item.body), here)
 
 
 def merged(rule: Rule, *counts: Strikes) -> Strikes:

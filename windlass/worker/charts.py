@@ -13,7 +13,8 @@ import time
 from windlass.core.chart import KEPT, MINUTE, encode_sheet, sheet_key
 from windlass.errors import StoreError
 from windlass.logs import Steady
-from windlass.store.base import Item, Store
+from windlass.store.base import Store
+from windlass.store.items import Put, put_all
 from windlass.worker.tracker import Slot, Tracker
 
 log = Steady(logging.getLogger("windlass.worker"))
@@ -47,7 +48,7 @@ class Charts:
             return
         items = [self._item(slot) for slot in slots]
         try:
-            await self._store.shelve(items)
+            await put_all(self._store, items)
         except StoreError as error:
             if not self._failing:
                 log.warning("the charts cannot be written, will go on trying: %s", error)
@@ -58,9 +59,9 @@ class Charts:
         for slot in slots:
             slot.dirty = False
 
-    def _item(self, slot: Slot) -> Item:
+    def _item(self, slot: Slot) -> Put:
         key = sheet_key(slot.at, self._worker)
-        return Item(shelf=slot.shelf, key=key, body=encode_sheet(slot.sheet()), ttl=KEPT[slot.shelf])
+        return Put(shelf=slot.shelf, key=key, body=encode_sheet(slot.sheet()), ttl=KEPT[slot.shelf])
 
 
 def _pause(now: float) -> float:

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 
-from windlass.errors import StoreError
+from windlass.errors import StoreError, StoreOutdated
 from windlass.failpoints import failpoint
 from windlass.logs import Steady
 from windlass.portal import new_event_loop
@@ -41,10 +41,11 @@ class Watched:
         held: Callable[[], list[str]],
         on_beat: Callable[[str, BeatReply], None],
         on_silence: Callable[[], None],
+        on_outdated: Callable[[], None],
         on_sweep: Callable[[SweepReply], None],
     ) -> None:
         self.presence, self.acked, self.held, self.on_beat, self.on_silence = presence, acked, held, on_beat, on_silence
-        self.on_sweep = on_sweep
+        self.on_outdated, self.on_sweep = on_outdated, on_sweep
 
 
 class Heartbeat:
@@ -141,6 +142,8 @@ class Heartbeat:
         except Exception as error:
             # Whatever it is: a heartbeat that ends would leave its worker running without a lease.
             silent = self.silence
+            if isinstance(error, StoreOutdated):
+                self._worker_loop.call_soon_threadsafe(self._watched.on_outdated)
             bug = not isinstance(error, (StoreError, TimeoutError))
             log.warning("no heartbeat for %.1f s: %s", silent, str(error) or type(error).__name__, exc_info=bug)
             if silent > max(self._lease - 2, self._lease * 0.6):

@@ -20,7 +20,8 @@ from windlass.call import Draft, new_id
 from windlass.context import read_meta
 from windlass.core.event import Entry, Event, expand
 from windlass.core.job import Job, State
-from windlass.core.mute import MOST, NONE, SHELF, Muted, decode
+from windlass.core.mute import MOST, NONE, Muted, decode
+from windlass.core.mute import SHELF as MUTES
 from windlass.core.notice import (
     Book,
     DeadLetter,
@@ -40,6 +41,7 @@ from windlass.errors import StoreError
 from windlass.logs import Steady
 from windlass.notices import QUEUE, TASK
 from windlass.store.base import MAX_BATCH, Accept, Query, Store
+from windlass.store.items import Put, put_one, read_one
 from windlass.store.shared import host_clock
 from windlass.worker.lookout import Lookout
 
@@ -48,9 +50,8 @@ if TYPE_CHECKING:
 
 log = Steady(logging.getLogger("windlass.worker"))
 
-LEASE, BOOK = "windlass:notices:lease", "windlass:notices:book"
+SHELF, LEASE, BOOK = "notices", "lease", "book"
 LEASE_MS = 6_000
-FOREVER = 100 * 365 * 86_400_000
 RENEW, POLL, STANDBY, LOOK, SAVE = 2.0, 1.0, 3.0, 5.0, 10.0
 """Seconds: between renewals of the lease, looks at the events, tries to get the lease, looks at what stands still, and
 writes of a cursor that passed nothing worth telling."""
@@ -87,12 +88,12 @@ class Notifier:
 
     async def begin(self) -> None:
         """The first worker ever begins the book: what is dead by then is nobody's news."""
-        (cell,) = await self._store.cells([BOOK])
-        if not cell.version:
+        kept = await read_one(self._store, SHELF, BOOK)
+        if not kept.version:
             newest = await self._store.events(-1)
             last = newest[-1] if newest else Entry(0, 0, [])
             book = Book(last.seq, last.at, await self._failures())
-            await self._store.swap(BOOK, 0, _encode(book), FOREVER)
+            await put_one(self._store, Put(shelf=SHELF, key=BOOK, body=_encode(book), expect=0))
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -134,7 +135,7 @@ class Notifier:
         """Let another worker lead at once."""
         if self._lease:
             with suppress(StoreError):
-                await self._store.swap(LEASE, self._lease, None, 0)
+                await put_one(self._store, Put(shelf=SHELF, key=LEASE, body=None, expect=self._lease))
 
     # -- leading
 
@@ -143,9 +144,10 @@ class Notifier:
         if self._book is not None and self._loop.time() < self._renew_at:
             return True
         for expect in dict.fromkeys((self._lease, 0)):
-            cell = await self._store.swap(LEASE, expect, self._me, LEASE_MS)
-            if cell.done or cell.value == self._me:
-                self._lease, self._renew_at = cell.version, self._loop.time() + RENEW
+            put = Put(shelf=SHELF, key=LEASE, body=self._me, ttl=LEASE_MS, expect=expect)
+            done, lease = await put_one(self._store, put)
+            if done or lease.body == self._me:
+                self._lease, self._renew_at = lease.version, self._loop.time() + RENEW
                 if self._book is None:
                     await self._load()
                 return True
@@ -153,11 +155,11 @@ class Notifier:
         return False
 
     async def _load(self) -> None:
-        (cell,) = await self._store.cells([BOOK])
-        if not cell.version:
+        kept = await read_one(self._store, SHELF, BOOK)
+        if not kept.version:
             await self.begin()
-            (cell,) = await self._store.cells([BOOK])
-        self._book, self._version = _decode(cell.value), cell.version
+            kept = await read_one(self._store, SHELF, BOOK)
+        self._book, self._version = _decode(kept.body), kept.version
         self._cursor, self._is_sure, self._saved_at = self._book.cursor, False, self._loop.time()
 
     def _draft_book(self) -> Book:
@@ -169,10 +171,11 @@ class Notifier:
     async def _commit(self, book: Book) -> None:
         book.cursor = max(book.cursor, self._cursor)
         value = _encode(book)
-        cell = await self._store.swap(BOOK, self._version, value, FOREVER)
-        if not cell.done and cell.value != value:
+        put = Put(shelf=SHELF, key=BOOK, body=value, expect=self._version)
+        done, kept = await put_one(self._store, put)
+        if not done and kept.body != value:
             raise Superseded
-        self._book, self._version, self._saved_at = book, cell.version, self._loop.time()
+        self._book, self._version, self._saved_at = book, kept.version, self._loop.time()
         self._cursor = book.cursor
 
     # -- events
@@ -246,7 +249,7 @@ class Notifier:
 
     async def _muted(self) -> Muted:
         """What operators want to hear nothing of for now."""
-        items = await self._store.shelf(SHELF, limit=MOST)
+        items = await self._store.shelf(MUTES, limit=MOST)
         return frozenset(decode((item.body for item in items), self._clock()))
 
     def _offer_death(self, book: Book, letter: DeadLetter, muted: Muted) -> None:

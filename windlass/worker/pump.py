@@ -14,7 +14,7 @@ from time import time_ns
 
 from windlass.core import safe
 from windlass.core.lifecycle import UNWRITABLE, Transition, unwritable
-from windlass.errors import StoreError, StoreUnavailable
+from windlass.errors import StoreError, StoreOutdated, StoreUnavailable
 from windlass.failpoints import failpoint
 from windlass.logs import Steady
 from windlass.store.base import MAX_BATCH, ExchangeReply, Serial, Store, Want
@@ -182,6 +182,10 @@ class Pump:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, RETRY_MAX)
                 continue
+            except StoreOutdated as error:
+                log.error("%s", error)
+                self._gone()
+                return None
             except Exception as error:
                 self.store_errors += 1
                 return await self._after_refusal(moves, error)

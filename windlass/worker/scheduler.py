@@ -14,7 +14,6 @@ import logging
 import time
 from collections.abc import Callable
 from hashlib import blake2b
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -23,7 +22,9 @@ from windlass.call import new_id
 from windlass.core.schedule import GONE, Plan, begin, decode_plan, due, job_of
 from windlass.errors import StoreError
 from windlass.logs import Steady
-from windlass.store.base import MAX_BATCH, Accept, Fire, Fired, PutSchedule, Schedule, Store
+from windlass.store.base import MAX_BATCH, Accept, Store
+from windlass.store.items import Put, put_all
+from windlass.timetable import Fired, Firing, Schedule, fire, put, read_all, read_rows
 from windlass.watch import firing
 
 if TYPE_CHECKING:
@@ -38,9 +39,10 @@ SPARE = 100.0
 CALM_FIRST, CALM_MAX = 0.1, 5.0
 """The stamp also changes when others fire, which need not be known: seconds between readings that find nothing else."""
 RETRY_FIRST, RETRY_MAX = 0.05, 2.0
+LISTS = "schedules.declared"
 LIST_TTL = 86_400_000
 LIST_RENEWED = 6 * 3600.0
-"""What a worker declares is kept as a cell for a day (ms), and renewed every six hours (s)."""
+"""What a worker declares is kept for a day (ms), and renewed every six hours (s)."""
 TRIES = 10
 
 
@@ -62,7 +64,7 @@ class Scheduler:
         self._not_before = self._refresh_at = self._renew_at = self._calm = 0.0
         self._mine: dict[str, Plan] = {}
         self._rows: dict[str, Schedule] = {}
-        self._plans: dict[str, tuple[int, Plan | None]] = {}
+        self._plans: dict[str, tuple[bytes, Plan | None]] = {}
         self._heap: list[tuple[int, str]] = []
         self.digest = self.worker = ""
 
@@ -80,28 +82,28 @@ class Scheduler:
             await self._put(names[first : first + MAX_BATCH])
 
     async def _renew_list(self) -> None:
-        await self._store.swap(_cell(self.digest), -1, self._list, LIST_TTL)
+        await put_all(self._store, [Put(shelf=LISTS, key=self.digest, body=self._list, ttl=LIST_TTL)])
         self._renew_at = self._loop.time() + LIST_RENEWED
 
     async def _put(self, names: list[str]) -> None:
         for _ in range(TRIES):
-            page = await self._store.schedules(names)
-            rows = {row.name: row for row in page.schedules}
-            puts = [put for name in names if (put := self._declared(name, rows.get(name), page.now)) is not None]
-            if not puts:
+            now = (await self._store.moment()).now
+            rows = {row.name: row for row in await read_rows(self._store, names)}
+            changed = [row for name in names if (row := self._declared(name, rows.get(name), now)) is not None]
+            if not changed:
                 return
-            done = await self._store.put_schedules(puts)
-            names = [put.name for put, row in zip(puts, done, strict=True) if row is None]
+            done = await put(self._store, changed)
+            names = [row.name for row, after in zip(changed, done, strict=True) if after is None]
             if not names:
                 return
         log.warning("schedules %s are being changed by others all the time", ", ".join(names))
 
-    def _declared(self, name: str, row: Schedule | None, now: int) -> PutSchedule | None:
+    def _declared(self, name: str, row: Schedule | None, now: int) -> Schedule | None:
         """What to write of one schedule of the code; None where the row says the same, or is not the code's."""
         plan = self._mine[name]
         if row is None:
             begun, slot = begin(plan, now)
-            return PutSchedule(name=name, body=begun.encode(), next_slot=slot, expect=0)
+            return Schedule(name=name, body=begun.encode(), next_slot=slot)
         before = self._plan(row)
         if before is not None and not before.code:
             log.warning("schedule %s was put at run time, so what the code says of it is not used; remove it", name)
@@ -110,7 +112,7 @@ class Scheduler:
         paused = "" if row.paused == GONE else row.paused
         if begun == before and paused == row.paused:
             return None
-        return PutSchedule(name=name, body=begun.encode(), next_slot=slot, paused=paused, expect=row.version)
+        return msgspec.structs.replace(row, body=begun.encode(), next_slot=slot, paused=paused)
 
     async def _tend(self) -> None:
         """Pause what no live worker declares any more; take back what was paused so though this one declares it."""
@@ -122,13 +124,10 @@ class Scheduler:
         strange = [row for row in self._rows.values() if not row.paused and self._is_strange(row)]
         if not strange or (known := await self._declared_anywhere()) is None:
             return
-        puts = [
-            PutSchedule(name=row.name, body=row.body, next_slot=row.next_slot, paused=GONE, expect=row.version)
-            for row in strange if row.name not in known
-        ][:MAX_BATCH]  # fmt: skip
-        for put, row in zip(puts, await self._store.put_schedules(puts) if puts else (), strict=True):
+        gone = [msgspec.structs.replace(row, paused=GONE) for row in strange if row.name not in known][:MAX_BATCH]
+        for row in await put(self._store, gone) if gone else ():
             if row is not None:
-                log.warning("schedule %s is paused: it is %s of any worker", put.name, GONE)
+                log.warning("schedule %s is paused: it is %s of any worker", row.name, GONE)
 
     def _is_strange(self, row: Schedule) -> bool:
         plan = self._plan(row)
@@ -138,10 +137,10 @@ class Scheduler:
         """The schedules live workers declare; None where that cannot be told."""
         loads = [worker.presence.load for worker in await self._store.workers() if worker.alive]
         digests = sorted({str(load["schedules"]) for load in loads if load.get("schedules")})
-        cells = await self._store.cells([_cell(digest) for digest in digests])
-        if not all(cell.version for cell in cells):
+        lists = await self._store.items(LISTS, digests)
+        if not all(item.version for item in lists):
             return None
-        return {name for cell in cells for name in msgspec.json.decode(cell.value, type=list[str])}
+        return {name for item in lists for name in msgspec.json.decode(item.body, type=list[str])}
 
     # -- the loop
 
@@ -208,18 +207,13 @@ class Scheduler:
         self._stale = False
         try:
             asked = self._clock()
-            page = await self._store.schedules(limit=MAX_BATCH)
-            self._offset = page.now - (asked + self._clock()) // 2
-            self._stamp, rows = page.stamp, {row.name: row for row in page.schedules}
-            while page.cursor:
-                page = await self._store.schedules(after=page.cursor, limit=MAX_BATCH)
-                rows.update({row.name: row for row in page.schedules})
+            moment = await self._store.moment()  # before them: what changes meanwhile is heard of again
+            self._offset = moment.now - (asked + self._clock()) // 2
+            self._stamp, rows = moment.heeded, {row.name: row for row in await read_all(self._store)}
         except BaseException:
             self._stale = True
             raise
-        same = [(row.name, row.version) for row in rows.values()] == [
-            (row.name, row.version) for row in self._rows.values()
-        ]  # fmt: skip
+        same = list(map(_told, rows.values())) == list(map(_told, self._rows.values()))
         self._calm = min(max(self._calm * 2, CALM_FIRST), CALM_MAX) if same else 0.0
         self._rows = rows
         self._plans = {name: known for name, known in self._plans.items() if name in rows}
@@ -230,20 +224,20 @@ class Scheduler:
 
     def _plan(self, row: Schedule) -> Plan | None:
         """A row's plan; None for one this code cannot read, which is left to others."""
-        version, plan = self._plans.get(row.name, (-1, None))
-        if version != row.version:
+        body, plan = self._plans.get(row.name, (b"", None))
+        if body != row.body:
             try:
                 plan = decode_plan(row.body)
             except (msgspec.DecodeError, msgspec.ValidationError) as error:
                 plan = None
                 log.error("schedule %s cannot be read here, and is left to workers that can: %s", row.name, error)
-            self._plans[row.name] = row.version, plan
+            self._plans[row.name] = row.body, plan
         return plan
 
     def _take(self, name: str, row: Schedule | None) -> None:
         """A row as the store has it now."""
         before = self._rows.get(name)
-        if before is None or row is None or row.version != before.version:
+        if before is None or row is None or _told(row) != _told(before):
             self._not_before = self._calm = 0.0  # somebody is changing schedules: hear of the next change soon
         if row is None:
             self._rows.pop(name, None)
@@ -256,61 +250,65 @@ class Scheduler:
 
     async def _fire_due(self) -> bool:
         """Whether anything was due."""
-        now, fires = self.now(), list[Fire]()
-        while self._heap and self._heap[0][0] <= now and len(fires) < MAX_BATCH:
-            slot, name = heapq.heappop(self._heap)
-            row = self._rows.get(name)
-            if row is not None and row.next_slot == slot and not row.paused:
-                moves = self._moves(row, now)[:MAX_BATCH]
-                if len(fires) + len(moves) > MAX_BATCH:
-                    heapq.heappush(self._heap, (slot, name))
-                    break
-                fires += moves
-        if not fires:
+        firings = self._due_now(self.now())
+        if not firings:
             return False
         try:
-            told = [[firing(self._app.watchers, job) for job in fire.jobs] for fire in fires]
-            answers = await self._store.fire(fires)
+            told = [[firing(self._app.watchers, job) for job in one.jobs] for one in firings]
+            answers = await fire(self._store, firings, self.worker)
         except BaseException:
             self._refresh_at = 0.0  # what became of them is in the store
             raise
-        rows = {fire.name: fired.row for fire, fired in zip(fires, answers, strict=True)}
-        for name, row in rows.items():
-            self._take(name, row)
+        for one, fired in zip(firings, answers, strict=True):
+            self._take(one.row.name, fired.row)
         for each, fired in zip(told, answers, strict=True):
             for tell in each:
                 tell(fired.done)
-        self._tell_of(fires, answers)
+        self._tell_of(firings, answers)
         return True
 
-    def _moves(self, row: Schedule, now: int) -> list[Fire]:
-        """From slot to slot, each with its job, so that the row always says which slot was fired last."""
+    def _due_now(self, now: int) -> list[Firing]:
+        """What is to be fired in one call: not more jobs than one takes."""
+        firings, size = list[Firing](), 0
+        while self._heap and self._heap[0][0] <= now and size < MAX_BATCH:
+            slot, name = heapq.heappop(self._heap)
+            row = self._rows.get(name)
+            if row is None or row.next_slot != slot or row.paused or (one := self._moved(row, now)) is None:
+                continue
+            if size + len(one.slots) > MAX_BATCH:
+                heapq.heappush(self._heap, (slot, name))
+                break
+            firings.append(one)
+            size += len(one.slots)
+        return firings
+
+    def _moved(self, row: Schedule, now: int) -> Firing | None:
+        """From slot to slot, each with its job; the row then says which slot was fired last."""
         plan = self._plan(row)
         if plan is None:
-            return []
+            return None
         try:
             slots, last = due(plan, row.next_slot, row.fired, now)
             jobs = {slot: [job_of(plan, row.name, slot, new_id())] for slot in slots if slot > row.last_slot}
         except Exception:
             # One schedule that cannot be computed must not keep the others from running.
             log.exception("schedule %s cannot be computed, and does not run on this worker", row.name)
-            self._plans[row.name] = row.version, None
-            return []
-        stops = [*dict.fromkeys([row.next_slot, *slots]), last]
-        return [
-            Fire(
-                name=row.name, version=row.version, slot=slot, next_slot=behind, jobs=jobs.get(slot, []),
-                worker=self.worker,
-            )
-            for slot, behind in pairwise(stops)
-        ]  # fmt: skip
+            self._plans[row.name] = row.body, None
+            return None
+        stops = [*dict.fromkeys([row.next_slot, *slots]), last][: MAX_BATCH + 1]
+        moved = msgspec.structs.replace(
+            row, next_slot=stops[-1], fired=row.fired + sum(slot in jobs for slot in stops[:-1]), last_slot=stops[-2],
+            last_at=now,
+        )  # fmt: skip
+        return Firing(row, moved, [(slot, jobs.get(slot, [])) for slot in stops[:-1]])
 
-    def _tell_of(self, fires: list[Fire], answers: list[Fired]) -> None:
-        for fire, fired in zip(fires, answers, strict=True):
+    def _tell_of(self, firings: list[Firing], answers: list[Fired]) -> None:
+        for one, fired in zip(firings, answers, strict=True):
             for answer in fired.answers:
                 if answer.status in (Accept.REFUSED, Accept.FULL, Accept.CONFLICT):
-                    log.warning("the job of schedule %s was not taken in: %s", fire.name, answer.reason)
+                    log.warning("the job of schedule %s was not taken in: %s", one.row.name, answer.reason)
 
 
-def _cell(digest: str) -> str:
-    return f"windlass:schedules:{digest}"
+def _told(row: Schedule) -> tuple[str, bytes, str]:
+    """What somebody said of a schedule; the rest of a row changes with every slot."""
+    return row.name, row.body, row.paused

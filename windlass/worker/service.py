@@ -106,7 +106,7 @@ class Worker:
         settings = self.app.settings
         watched = Watched(
             self._presence, lambda: self.pump.acked, lambda: list(self.executor.held), self._on_beat, self._on_silence,
-            self._verdicts.heed,
+            self._on_outdated, self._verdicts.heed,
         )  # fmt: skip
         self._heartbeat = Heartbeat(
             self.app.new_store, watched, beat=settings.beat, lease=settings.lease,
@@ -280,6 +280,14 @@ class Worker:
     def _on_silence(self) -> None:
         """The lease is about to be lost: stop everything before someone else starts it."""
         self.executor.drop()
+
+    def _on_outdated(self) -> None:
+        """A newer version has changed the store: nothing of this process is taken any more, a new one may be."""
+        if not self.stop_requested.is_set():
+            log.critical("worker %s is too old for its store and ends; start it with the newer version", self.id)
+            self.exit_code = EXIT_REPLACE
+            self.executor.drop()
+            self.stop_requested.set()
 
     def _on_gone(self) -> None:
         """Told by the pump, the heartbeat or both: the first one counts."""

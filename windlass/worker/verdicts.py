@@ -19,13 +19,13 @@ from windlass.core.job import Job
 from windlass.core.lifecycle import EXPIRED
 from windlass.errors import StoreError
 from windlass.logs import Steady
-from windlass.store.base import Cell, Store, SweepReply
+from windlass.store.base import Store, SweepReply
+from windlass.store.items import Item, Put, put_one, read_one
 from windlass.worker.joblog import JobLog, by_engine
 
 log = Steady(logging.getLogger("windlass.worker"))
 
-TOLD = "windlass:told"
-FOREVER = 100 * 365 * 86_400_000
+SHELF, TOLD = "notices", "told"
 KINDS = ("failed", "cancelled")
 PAGE, GET = 100, 500
 EVERY = 60.0
@@ -60,21 +60,23 @@ class Verdicts:
 
     async def step(self) -> bool:
         """Tell what a page of events says. Whether there may be more."""
-        (cell,) = await self._store.cells([TOLD])
+        last = await read_one(self._store, SHELF, TOLD)
         newest = await self._store.events(-1)
         top = newest[-1].seq if newest else 0
-        told = msgspec.json.decode(cell.value, type=int) if cell.version else top
-        if cell.version and told >= top:
+        told = msgspec.json.decode(last.body, type=int) if last.version else top
+        if last.version and told >= top:
             return False
         entries = await self._store.events(told, PAGE, KINDS) if told < top else []
         full = len(entries) == PAGE
-        if not (await self._moved(cell, entries[-1].seq if full else top)):
+        if not (await self._moved(last, entries[-1].seq if full else top)):
             return False  # another worker is at it
         await self._tell(entries)
         return full
 
-    async def _moved(self, cell: Cell, seq: int) -> bool:
-        return (await self._store.swap(TOLD, cell.version, msgspec.json.encode(seq), FOREVER)).done
+    async def _moved(self, last: Item, seq: int) -> bool:
+        put = Put(shelf=SHELF, key=TOLD, body=msgspec.json.encode(seq), expect=last.version)
+        done, _ = await put_one(self._store, put)
+        return done
 
     async def _tell(self, entries: Sequence[Entry]) -> None:
         events = [event for entry in entries for event in expand(entry) if _may_be_engines(event)]

@@ -15,15 +15,14 @@ from functools import partial
 from windlass.core import lifecycle
 from windlass.core.graph import WORK, because
 from windlass.core.job import Finished, State
-from windlass.store.base import Clock, Schedule, StoreSettings
+from windlass.store.base import Clock, StoreSettings
 from windlass.store.memory import faults, gates, inserts, lanes, retention, unique
-from windlass.store.memory.cells import CellRow
 from windlass.store.memory.clock import StoreClock
 from windlass.store.memory.gates import OPEN, Gate
+from windlass.store.memory.items import Shelf
 from windlass.store.memory.lanes import BAND, Lane, Order
 from windlass.store.memory.nodes import GraphRow, Phase, Todo
 from windlass.store.memory.records import ASIDE, NOT_HELD, Row, WorkerRow
-from windlass.store.memory.shelves import Shelf
 from windlass.store.memory.telling import Telling
 
 Heap = list[tuple[int, Row]]
@@ -58,11 +57,9 @@ class Hub(Telling):
         self.openings: list[tuple[int, int, Gate | Lane]] = []
         self.oldest: dict[str, list[tuple[int, int, int, Row]]] = {}
         self.uniques: dict[str, unique.Key] = {}
-        self.cells: dict[str, CellRow] = {}
-        self.schedules: dict[str, Schedule] = {}
-        self.stamp = 0
+        self.heeded = 0
         self.fading: list[tuple[int, int, Callable[[int], None]]] = []
-        # Shelves. ``going``: how many of all items will be gone by themselves.
+        # Shelves and logs. ``going``: how many of all items will be gone by themselves.
         self.shelves: dict[str, Shelf] = {}
         self.going = 0
         # Graphs. ``nodes`` has what is no job: joins, and jobs that are staged or not opened yet.

@@ -19,28 +19,21 @@ from windlass.store.base import (
     MAX_BATCH,
     Answer,
     BeatReply,
-    Cell,
     Change,
     ChangeReply,
     Clock,
     Deliver,
     ExchangeReply,
     Fault,
-    Fire,
-    Fired,
     GateInfo,
     GraphAnswer,
     GraphPage,
     Hold,
-    Item,
     Note,
     Page,
     Presence,
-    PutSchedule,
     Query,
     QueueInfo,
-    Schedule,
-    SchedulePage,
     StoreInfo,
     StoreSettings,
     SweepReply,
@@ -51,16 +44,17 @@ from windlass.store.base import (
     WatchReply,
     WorkerInfo,
 )
+from windlass.store.items import Commit, Committed, Item, LogInfo, LogKeep, Moment, Record
 from windlass.store.memory import (
-    cells,
     changes,
     claims,
+    committing,
     faults,
     graphs,
+    items,
+    logs,
     lookups,
     retention,
-    schedules,
-    shelves,
     stream,
     sweeps,
     totals,
@@ -71,7 +65,7 @@ from windlass.store.memory.hub import Hub
 from windlass.store.memory.inserts import Batch
 from windlass.store.memory.records import Row, WorkerRow, event_row
 from windlass.store.memory.todos import work, work_off
-from windlass.store.shared import check_batch, host_clock
+from windlass.store.shared import check_batch, check_commits, host_clock
 
 _hubs: WeakValueDictionary[str, Hub] = WeakValueDictionary()
 
@@ -145,7 +139,7 @@ class MemoryStore:
                 raise StoreError(f"worker {worker} sent exchange {seq} after {row.last_seq}")
             if seq == row.last_seq:
                 granted = [lookups.claim(hub, job) for job in row.running.values() if job.seq == seq]
-                return ExchangeReply(granted, row.refused, claims.cancels(row), hub.next_due(now), schedules=hub.stamp)
+                return ExchangeReply(granted, row.refused, claims.cancels(row), hub.next_due(now), schedules=hub.heeded)
             row.last_seq = seq
             before = hub.next_due(now)
             row.refused, groups = claims.settle(hub, row, moves, now)
@@ -169,7 +163,7 @@ class MemoryStore:
             hub.record(now, groups)
             due = hub.next_due(now)
             return ExchangeReply(
-                granted, row.refused, claims.cancels(row), due, drain=room.drain, schedules=hub.stamp
+                granted, row.refused, claims.cancels(row), due, drain=room.drain, schedules=hub.heeded
             )  # fmt: skip
 
     async def beat(self, presence: Presence, acked_seq: int, held: Sequence[str]) -> BeatReply:
@@ -194,7 +188,7 @@ class MemoryStore:
             lost = [id for id in held if id not in row.running]
             ready = any(claims.has_work(hub, row, queue, now) for queue in presence.queues)
             due, check = hub.next_due(now), sweeps.next_check(hub, now)
-            return BeatReply(False, lost, claims.cancels(row), ready, due, check, hub.stamp)
+            return BeatReply(False, lost, claims.cancels(row), ready, due, check, hub.heeded)
 
     async def leave(self, worker: str, crashed: bool = False) -> None:
         with self._waking() as (hub, now):
@@ -235,7 +229,7 @@ class MemoryStore:
         with self._waking() as (hub, now):
             return changes.change(hub, change, ids, query, min(limit, MAX_BATCH), now)
 
-    # -- gates, keys, cells, schedules, shelves
+    # -- gates and keys
 
     async def tune(self, tunings: Sequence[Tuning]) -> list[GateInfo]:
         check_batch(len(tunings))
@@ -254,50 +248,40 @@ class MemoryStore:
         with self._step() as (hub, now):
             return [unique.info(hub, key, now) for key in keys]
 
-    async def swap(self, name: str, expect: int, value: bytes | None, ttl: int) -> Cell:
-        with self._step() as (hub, now):
-            return cells.swap(hub, name, expect, value, ttl, now)
+    # -- items and logs
 
-    async def cells(self, names: Sequence[str]) -> list[Cell]:
-        with self._step() as (hub, now):
-            return [cells.read(hub, name, now) for name in names]
-
-    async def put_schedules(self, puts: Sequence[PutSchedule]) -> list[Schedule | None]:
-        check_batch(len(puts))
-        with self._step() as (hub, _):
-            rows = [schedules.put(hub, put) for put in puts]
-            if any(rows):
-                schedules.changed(hub)
-            return rows
-
-    async def drop_schedules(self, names: Sequence[str]) -> list[bool]:
-        check_batch(len(names))
-        with self._step() as (hub, _):
-            there = [schedules.drop(hub, name) for name in names]
-            if any(there):
-                schedules.changed(hub)
-            return there
-
-    async def schedules(self, names: Sequence[str] = (), after: str = "", limit: int = MAX_BATCH) -> SchedulePage:
-        with self._step() as (hub, now):
-            return schedules.page(hub, names, after, limit, now)
-
-    async def fire(self, fires: Sequence[Fire]) -> list[Fired]:
-        check_batch(len(fires))
-        check_batch(sum(len(fire.jobs) for fire in fires))
+    async def commit(self, commits: Sequence[Commit]) -> list[Committed]:
+        check_commits(commits)
         with self._waking() as (hub, now):
-            return schedules.fire(hub, fires, now)
+            return [committing.commit(hub, step, now) for step in commits]
 
-    async def shelve(self, items: Sequence[Item]) -> None:
-        check_batch(len(items))
+    async def moment(self) -> Moment:
         with self._step() as (hub, now):
-            shelves.shelve(hub, items, now)
+            return Moment(now, hub.heeded)
+
+    async def items(self, shelf: str, keys: Sequence[str]) -> list[Item]:
+        with self._step() as (hub, now):
+            return [items.read(hub, shelf, key, now) for key in keys]
 
     async def shelf(
         self, name: str, after: str = "", until: str = "", limit: int = MAX_BATCH, newest_first: bool = False
     ) -> list[Item]:
         with self._step() as (hub, now):
-            return shelves.read(hub, name, after, until, limit, newest_first, now)
+            return items.page(hub, name, after, until, limit, newest_first, now)
+
+    async def records(
+        self, log: str, after: int = 0, limit: int = MAX_BATCH, *, stream: str | None = None, since: int = 0
+    ) -> list[Record]:
+        with self.hub.lock:
+            return logs.read(self.hub, log, after, limit, stream, since)
+
+    async def logs(self, names: Sequence[str] = ()) -> list[LogInfo]:
+        with self.hub.lock:
+            return logs.info(self.hub, names)
+
+    async def retain(self, log: str, keep: LogKeep) -> None:
+        with self._waking() as (hub, _):
+            hub.logs.setdefault(log, logs.Log()).keep = keep
 
     # -- waiting
 
@@ -308,6 +292,8 @@ class MemoryStore:
                 row = hub.known(id)
                 if id == EVERY_EVENT:
                     hub.followers.add(client)
+                elif logs.follow(hub, client, id):
+                    continue
                 elif row is None:
                     reply.missing.append(id)
                 elif row.state.terminal:
@@ -323,6 +309,8 @@ class MemoryStore:
             for id in ids or ():
                 if id == EVERY_EVENT:
                     hub.followers.discard(client)
+                elif logs.unfollow(hub, client, id):
+                    continue
                 elif (row := hub.known(id)) and row.watchers:
                     row.watchers.discard(client)
 

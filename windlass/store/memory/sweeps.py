@@ -9,7 +9,7 @@ from windlass.core.event import Group
 from windlass.core.event import Row as EventRow
 from windlass.core.job import State
 from windlass.store.base import MAX_BATCH, SweepReply
-from windlass.store.memory import audits, gates, retention, shelves
+from windlass.store.memory import audits, gates, items, logs, retention
 from windlass.store.memory.hub import Hub
 from windlass.store.memory.records import ASIDE, Row, WorkerRow, event_row
 from windlass.store.memory.todos import work_off
@@ -30,6 +30,7 @@ def sweep(hub: Hub, now: int, limit: int) -> SweepReply:
     for bucket in list(hub.buckets):
         pruned = retention.prune(hub, bucket, now, left)
         reply.pruned, left = reply.pruned + pruned, left - pruned
+    left -= logs.sweep(hub, now, left)
     fade(hub, now)
     audits.drop_stale(hub, now)
     reply.repaired = audits.audit(hub, now, limit)
@@ -41,7 +42,7 @@ def sweep(hub: Hub, now: int, limit: int) -> SweepReply:
 
 
 def fade(hub: Hub, now: int) -> None:
-    """Forget what has outlived itself: cells, shelved items, windows of unique keys, gates with nothing to say."""
+    """Forget what has outlived itself: items, windows of unique keys, gates with nothing to say."""
     for _ in range(MAX_BATCH):
         if not hub.fading or hub.fading[0][0] > now:
             break
@@ -141,7 +142,7 @@ def next_check(hub: Hub, now: int) -> int:
         heapq.heappop(hub.expiring)
     times = [worker.lease_until for worker in hub.workers.values()]
     times += [hub.expiring[0][0]] if hub.expiring else []
-    times += audits.next_check(hub) + shelves.next_check(hub, now)
+    times += audits.next_check(hub) + items.next_check(hub, now) + logs.next_check(hub, now)
     for queue, asides in hub.aside.items():
         for known, heap in asides.items():
             row = hub.head(heap, ASIDE)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable
 
 from windlass.core.event import Entry, Group
 from windlass.core.job import Finished
 from windlass.store.base import Deliver
 from windlass.store.memory import totals
+from windlass.store.memory.logs import Log
 from windlass.store.memory.records import Row, WorkerRow
 
 
@@ -23,6 +24,8 @@ class Telling:
         self.mail: dict[str, tuple[asyncio.AbstractEventLoop, Deliver]] = {}
         self.outbox: dict[str, list[Finished]] = {}
         self.followers: set[str] = set()
+        self.logs: dict[str, Log] = {}
+        self.readers: defaultdict[str, set[str]] = defaultdict(set)
         self.entries: deque[Entry] = deque(maxlen=events_kept)
         self.events = 0
         self.totals = totals.Totals()
@@ -71,6 +74,8 @@ class Telling:
 
     def forget_watches(self, name: str) -> None:
         self.followers.discard(name)
+        for readers in self.readers.values():
+            readers.discard(name)
         for rows in (self.jobs, self.nodes):
             for row in rows.values():
                 if row.watchers:

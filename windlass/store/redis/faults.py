@@ -11,7 +11,7 @@ import re
 import socket
 import ssl
 
-from windlass.errors import StoreError, StoreUnavailable
+from windlass.errors import StoreError, StoreOutdated, StoreUnavailable
 from windlass.store.redis.place import Address, Place
 
 PASSING = {
@@ -33,6 +33,9 @@ and some there, so that a call made on the other node would miss those that have
 
 DROPPING = frozenset({"READONLY", "MOVED", "MASTERDOWN"})
 """Errors that say we talk to the wrong server: the connection is given up, and the right one is looked for."""
+
+OUTDATED = "OUTDATED"
+"""What our own functions say where a newer version has changed the format of the keys."""
 
 SPLIT = "access a non local key"
 """What a function says that finds half of its keys gone, because their slot is just moving."""
@@ -77,6 +80,8 @@ def explain(error: Exception, place: Place, where: str = "") -> StoreError:
         )
     if code == "NOPERM":
         return StoreError(f"{where} does not allow this to the user of the URL ({text}); it needs {rights(place)}")
+    if code == OUTDATED:
+        return StoreOutdated(f"{where}: {text.partition(' ')[2]}")
     if "DB index is out of range" in text:
         return StoreError(f"{where} names a database the server does not have, see its setting 'databases' ({text})")
     return StoreError(f"{where} refused: {text}")

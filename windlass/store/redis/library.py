@@ -21,16 +21,16 @@ SHARED = (
 """What all calls are made of, each part needing only what is above it."""
 
 CALLS = (
-    ("insert",), ("staging",), ("claim", "exchange"), ("beat",), ("sweep",), ("read", "find"), ("change",), ("watch",),
-    ("tune",), ("cells",), ("schedules",), ("shelves",), ("sums",),
+    ("insert", "items", "logs", "replay", "commit"), ("staging",), ("claim", "exchange"), ("beat",), ("sweep",),
+    ("read", "find"), ("change",), ("watch",), ("tune",), ("sums",), ("upgrade",),
 )  # fmt: skip
 """The calls, each in a scope of its own: Lua allows 200 local names in one."""
 
 FUNCTIONS = (
     "insert", "exchange", "beat", "leave", "note", "sweep", "change", "watch", "unwatch", "signal", "get", "find",
     "queues", "workers", "lines", "insert_graph", "inputs", "graph", "workflows", "members", "tune", "gates", "holds",
-    "uniques", "swap", "cells", "put_schedules", "drop_schedules", "schedules", "fire", "shelve", "shelf", "totals",
-    "faults", "events",
+    "uniques", "moment", "totals", "faults", "events", "commit",
+    "items", "shelf", "records", "logs", "retain", "upgrade",
 )  # fmt: skip
 
 

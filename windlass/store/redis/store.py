@@ -19,28 +19,21 @@ from windlass.store.base import (
     Action,
     Answer,
     BeatReply,
-    Cell,
     Change,
     ChangeReply,
     Clock,
     Deliver,
     ExchangeReply,
     Fault,
-    Fire,
-    Fired,
     GateInfo,
     GraphAnswer,
     GraphPage,
     Hold,
-    Item,
     Note,
     Page,
     Presence,
-    PutSchedule,
     Query,
     QueueInfo,
-    Schedule,
-    SchedulePage,
     StoreInfo,
     StoreSettings,
     SweepReply,
@@ -51,14 +44,16 @@ from windlass.store.base import (
     WatchReply,
     WorkerInfo,
 )
-from windlass.store.redis import library, wire
+from windlass.store.items import Commit, Committed, Item, LogInfo, LogKeep, Moment, Record, log_channel
+from windlass.store.redis import library, parcels, wire
 from windlass.store.redis.blocking import BlockingLink
 from windlass.store.redis.commands import Word
 from windlass.store.redis.gather import Gathering
 from windlass.store.redis.link import Link
 from windlass.store.redis.place import parse_url
 from windlass.store.redis.promise import describe
-from windlass.store.shared import STATES, allowed, check_batch
+from windlass.store.redis.upgrade import upgrade
+from windlass.store.shared import STATES, allowed, check_batch, check_commits
 
 log = logging.getLogger("windlass.redis")
 
@@ -89,6 +84,7 @@ class RedisStore:
 
     async def open(self) -> None:
         await self._link.open()
+        await upgrade(self._link, self.place, self._call)
         self._threads = self._threads or BlockingLink(self.place, self._library)  # connected by the first who needs it
 
     async def close(self) -> None:
@@ -170,7 +166,7 @@ class RedisStore:
             reply.changed, reply.skipped = changed, dict(zip(skipped, why, strict=True))
         return reply
 
-    # -- gates, unique keys, cells
+    # -- gates, unique keys
 
     async def tune(self, tunings: Sequence[Tuning]) -> list[GateInfo]:
         check_batch(len(tunings))
@@ -185,47 +181,18 @@ class RedisStore:
     async def uniques(self, keys: Sequence[str]) -> list[UniqueInfo | None]:
         return wire.uniques(await self._call("uniques", *keys)) if keys else []
 
-    async def swap(self, name: str, expect: int, value: bytes | None, ttl: int) -> Cell:
-        args = (name, expect, ttl, int(value is None), value or b"")
-        return wire.cell(name, *await self._call("swap", *args, durable=True))
+    # -- items and logs
 
-    async def cells(self, names: Sequence[str]) -> list[Cell]:
-        parts = await self._call("cells", *names) if names else []
-        return [wire.cell(name, *parts[4 * at : 4 * at + 4]) for at, name in enumerate(names)]
+    async def commit(self, commits: Sequence[Commit]) -> list[Committed]:
+        check_commits(commits)
+        replies = await self._call("commit", *parcels.commit(commits), durable=True) if commits else []
+        return [parcels.committed(step, reply) for step, reply in zip(commits, replies, strict=True)]
 
-    # -- schedules
+    async def moment(self) -> Moment:
+        return Moment(*map(int, await self._call("moment")))
 
-    async def put_schedules(self, puts: Sequence[PutSchedule]) -> list[Schedule | None]:
-        check_batch(len(puts))
-        rows = await self._call("put_schedules", wire.put_schedules(puts), durable=True) if puts else []
-        return [wire.schedule(put.name, row) for put, row in zip(puts, rows, strict=True)]
-
-    async def drop_schedules(self, names: Sequence[str]) -> list[bool]:
-        check_batch(len(names))
-        return [bool(gone) for gone in await self._call("drop_schedules", *names, durable=True)] if names else []
-
-    async def schedules(self, names: Sequence[str] = (), after: str = "", limit: int = MAX_BATCH) -> SchedulePage:
-        stamp, now, cursor, *rows = await self._call("schedules", after, min(limit, MAX_BATCH), *names)
-        found = [wire.schedule(name.decode(), row) for name, row in zip(rows[::2], rows[1::2], strict=True)]
-        return SchedulePage([row for row in found if row is not None], cursor.decode(), int(stamp), int(now))
-
-    async def fire(self, fires: Sequence[Fire]) -> list[Fired]:
-        check_batch(max(len(fires), sum(len(fire.jobs) for fire in fires)))
-        reply = await self._call("fire", *wire.fire(fires), durable=True) if fires else []
-        return [
-            Fired(
-                done=bool(reply[at]), row=wire.schedule(fires[at // 3].name, reply[at + 1]),
-                answers=[wire.answer(said) for said in reply[at + 2]],
-            )
-            for at in range(0, len(reply), 3)
-        ]  # fmt: skip
-
-    # -- shelves
-
-    async def shelve(self, items: Sequence[Item]) -> None:
-        check_batch(len(items))
-        if items:
-            await self._call("shelve", *wire.shelve(items), durable=True)
+    async def items(self, shelf: str, keys: Sequence[str]) -> list[Item]:
+        return parcels.items(shelf, keys, await self._call("items", shelf, *keys)) if keys else []
 
     async def shelf(
         self, name: str, after: str = "", until: str = "", limit: int = MAX_BATCH, newest_first: bool = False
@@ -237,11 +204,24 @@ class RedisStore:
         limit = min(limit, MAX_BATCH)
         while len(found) < limit:
             more, last, *rest = await self._call("shelf", name, int(newest_first), start, end, limit - len(found))
-            found += wire.items(name, rest)
+            found += parcels.page(name, rest)
             if not more:
                 break
             start = b"(" + last
         return found
+
+    async def records(
+        self, log: str, after: int = 0, limit: int = MAX_BATCH, *, stream: str | None = None, since: int = 0
+    ) -> list[Record]:
+        of = () if stream is None else (stream,)
+        return parcels.records(await self._call("records", log, after, min(limit, MAX_BATCH), since, *of))
+
+    async def logs(self, names: Sequence[str] = ()) -> list[LogInfo]:
+        found = parcels.logs(await self._call("logs", *names))
+        return found if names else sorted(found, key=lambda log: log.name)
+
+    async def retain(self, log: str, keep: LogKeep) -> None:
+        await self._call("retain", log, keep.age, keep.count, keep.size, durable=True)
 
     # -- waiting
 
@@ -253,11 +233,13 @@ class RedisStore:
         return reply
 
     async def unwatch(self, client: str, ids: Sequence[str] | None = None) -> None:
+        every = ids is None
         if ids is None:
-            self._watched.pop(client, None)
+            logs = log_channel("")  # named, since the server itself knows for an hour only what a client watches
+            ids = [id for id in self._watched.pop(client, ()) if id.startswith(logs)]
         elif client in self._watched:
             self._watched[client].difference_update(ids)
-        while await self._call("unwatch", client, int(ids is None), *(ids or ())) and ids is None:
+        while await self._call("unwatch", client, int(every), *ids) and every:
             pass  # each call forgets a bounded number
 
     async def listen(self, name: str, deliver: Deliver) -> None:

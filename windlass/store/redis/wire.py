@@ -24,22 +24,17 @@ from windlass.store.base import (
     Accept,
     Answer,
     BeatReply,
-    Cell,
     Change,
     Declared,
     ExchangeReply,
     Fault,
-    Fire,
     GateInfo,
     GraphAnswer,
     Held,
     Hold,
-    Item,
     Note,
     Presence,
-    PutSchedule,
     Query,
-    Schedule,
     StoreSettings,
     SweepReply,
     Total,
@@ -488,7 +483,7 @@ def _sound_graph(id: bytes, packed: bytes, meta: bytes) -> GraphInfo:
     )  # fmt: skip
 
 
-# -- gates, unique keys, cells
+# -- gates, unique keys
 
 _limits = msgspec.msgpack.Decoder(Limits).decode
 _hold = msgspec.msgpack.Decoder(tuple[Held, str, str, str, int, int, int]).decode
@@ -542,65 +537,6 @@ def uniques(parts: Sequence[Any]) -> list[UniqueInfo | None]:
         UniqueInfo(holder=parts[at].decode(), successor=parts[at + 1].decode(), window=parts[at + 2])
         if parts[at]
         else None
-        for at in range(0, len(parts), 3)
-    ]
-
-
-def cell(name: str, version: int, value: bytes, expires_in: int, done: int) -> Cell:
-    return Cell(name=name, version=version, value=value, expires_in=expires_in, done=bool(done))
-
-
-# -- schedules
-
-
-class ScheduleRow(msgspec.Struct, array_like=True):
-    """A schedule's row; the order is that of lua/schedules.lua."""
-
-    body: msgspec.Raw
-    next_slot: int
-    paused: str
-    version: int
-    fired: int
-    last_slot: int
-    last_at: int
-    last_job: str
-
-
-_schedule_row = msgspec.msgpack.Decoder(ScheduleRow).decode
-
-
-def schedule(name: str, packed: bytes) -> Schedule | None:
-    if not packed:
-        return None
-    s = _schedule_row(packed)
-    return Schedule(
-        name=name, body=_raw(s.body) or b"", next_slot=s.next_slot, paused=s.paused, version=s.version, fired=s.fired,
-        last_slot=s.last_slot, last_at=s.last_at, last_job=s.last_job,
-    )  # fmt: skip
-
-
-def put_schedules(puts: Sequence[PutSchedule]) -> bytes:
-    return encode([[put.name, as_text(put.body), put.next_slot, put.paused, put.expect] for put in puts])
-
-
-def fire(fires: Sequence[Fire]) -> list[Word]:
-    said = [[fire.name, fire.version, fire.slot, fire.next_slot, len(fire.jobs), fire.worker] for fire in fires]
-    return [encode(said), *insert([job for fire in fires for job in fire.jobs])]
-
-
-# -- shelves
-
-
-def shelve(items: Sequence[Item]) -> list[Word]:
-    args: list[Word] = []
-    for item in items:
-        args += (item.shelf, item.key, -1 if item.body is None else item.ttl, item.body or b"")
-    return args
-
-
-def items(shelf: str, parts: Sequence[Any]) -> list[Item]:
-    return [
-        Item(shelf=shelf, key=parts[at].decode(), ttl=parts[at + 1], body=parts[at + 2])
         for at in range(0, len(parts), 3)
     ]
 

@@ -5,6 +5,10 @@ The numbers are part of the file's format: never renumber them.
 
 from __future__ import annotations
 
+SCHEMA = 5
+OLDEST = 4
+"""The version of schema.sql. A higher one was written by a newer Windlass; one from OLDEST on is migrated."""
+
 WAITING, SCHEDULED, READY, RUNNING, SUCCEEDED, FAILED, CANCELLED, SKIPPED = range(8)
 FIRST_TERMINAL = SUCCEEDED
 

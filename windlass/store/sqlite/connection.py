@@ -12,10 +12,8 @@ from pathlib import Path
 import apsw
 
 from windlass.errors import StoreError, StoreUnavailable, WindlassError
+from windlass.store.sqlite.codes import OLDEST, SCHEMA
 from windlass.store.sqlite.damage import teach
-
-SCHEMA = 4
-"""The version of schema.sql. A file with a higher one was written by a newer Windlass."""
 
 CACHE_KIB = 32_768
 LOG_KEPT = 64 << 20
@@ -127,15 +125,18 @@ def _check_schema(db: apsw.Connection, clock: Callable[[], int]) -> None:
         if tables:
             raise StoreError(f"{db.filename} is a database of something else (tables {', '.join(sorted(tables)[:5])})")
         db.execute(read_sql("schema.sql"))
-        db.execute("INSERT INTO windlass VALUES (1, ?, ?, 0, 0, 0)", (SCHEMA, clock()))
+        db.execute("INSERT INTO windlass VALUES (1, ?, 0, 0, 0, 0)", (SCHEMA,))
+        db.execute("INSERT INTO clock VALUES (1, ?, 0, 0, 0)", (clock(),))
         return
     version = db.execute("SELECT schema FROM windlass").get
     if version > SCHEMA:
         raise StoreError(
             f"{db.filename} has schema {version} and this Windlass knows {SCHEMA}: upgrade Windlass in this process"
         )
-    if version < SCHEMA:
+    if version < OLDEST:
         raise StoreError(f"{db.filename} has schema {version}, of before the first release: begin with a new file")
+    for number in range(version + 1, SCHEMA + 1):
+        db.execute(read_sql(f"migrations/{number}.sql"))
 
 
 def mapped(error: Exception, path: Path) -> Exception:

@@ -121,12 +121,12 @@ TABLES: dict[str, Table] = {
         {"refused": "ids"}, {"idle": FLAG, "dead": FLAG, "lease": "{0} > 0"},
         {
             "id": "'damaged-' || workers.n", "lease": "15000", "refused": "'[]'",
-            "lease_until": "(SELECT last + 15000 FROM windlass)", "beat_at": "(SELECT last FROM windlass)",
+            "lease_until": "(SELECT last + 15000 FROM clock)", "beat_at": "(SELECT last FROM clock)",
         },
     ),
     "presences": Table({"body": "presence"}),
     "events": Table({"groups": "groups"}, {}, {"groups": "'[]'", "kinds": "','"}),
-    "logs": Table({}, {"at": INSTANT}, {"level": "'error'", "text": "'(this line is damaged)'"}),
+    "lines": Table({}, {"at": INSTANT}, {"level": "'error'", "text": "'(this line is damaged)'"}),
     "gates": Table({"declared": "limits", "tuned": "limits"}, {}, {"declared": "'{}'", "tuned": "'{}'", "note": "x''"}),
     "buckets": Table(
         {"name": "bucket"}, {
@@ -154,9 +154,20 @@ TABLES: dict[str, Table] = {
             "readable('text', CAST({0} AS BLOB)))",
         },
     ),
+    "logs": Table(
+        {}, {},
+        {
+            "name": "'damaged-' || logs.n",
+            "last": "coalesce((SELECT max(place) FROM records WHERE place >> 44 = logs.n) - (logs.n << 44), 0)",
+            "many": "(SELECT count(*) FROM records WHERE place >> 44 = logs.n)",
+            "size": "(SELECT coalesce(sum(length(body)), 0) FROM records WHERE place >> 44 = logs.n)",
+        },
+    ),
+    # Who follows a log must get past it, so it is there and says nothing.
+    "records": Table({}, {"at": INSTANT}, {"log": "records.place >> 44", "n": "-records.place"}),
     **{
         name: Table()
-        for name in ("turns", "keys", "uniques", "cells", "schedules", "shelves", "todos", "undeclared",
+        for name in ("turns", "keys", "uniques", "items", "followers", "todos", "undeclared",
                      "mailboxes", "watches")
     },
 }  # fmt: skip

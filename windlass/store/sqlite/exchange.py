@@ -79,7 +79,7 @@ def exchange(tx: Tx, worker: str, seq: int, moves: Sequence[Transition], want: W
         view = look(tx, row.n, skills)
         granted = granted_before(tx, row.n, seq)
         return ExchangeReply(
-            granted, decode(row.refused), decode(view.cancels), next_due(tx, view), schedules=tx.schedules
+            granted, decode(row.refused), decode(view.cancels), next_due(tx, view), schedules=tx.heeded
         )
     refused = settle(tx, row.n, worker, moves) if moves else []
     promoted = work(tx)
@@ -106,7 +106,7 @@ def exchange(tx: Tx, worker: str, seq: int, moves: Sequence[Transition], want: W
     if opened or claiming.opened or is_gated(tx):
         _wake_for_lanes(tx, row, opened + claiming.opened + follow(tx, openings=False))
     return ExchangeReply(
-        claiming.granted, refused, decode(view.cancels), next_due(tx, view), drain=drain, schedules=tx.schedules
+        claiming.granted, refused, decode(view.cancels), next_due(tx, view), drain=drain, schedules=tx.heeded
     )
 
 

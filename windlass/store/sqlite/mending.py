@@ -78,7 +78,7 @@ def mend(tx: Tx) -> int:
     )  # fmt: skip
     _count_anew(tx)
     tx.forget_book()
-    tx.schedules += 1
+    tx.heeded += 1
     jobs += [n for (n,) in tx.all(f"SELECT n FROM jobs WHERE node {THESE} AND state < 4", (ids_json(places),))]
     _bury(tx, sorted(set(jobs)))
     _rebuild_lanes(tx, 0, LARGEST)

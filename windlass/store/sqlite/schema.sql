@@ -3,9 +3,8 @@
 -- States and holds are small integers (windlass/store/sqlite/codes.py). Instants are milliseconds of the store's clock,
 -- 0 for "never". Most columns of most jobs are 0, 1 or NULL, which SQLite keeps in no space at all.
 
--- One row: the schema's version, the clock (last instant seen and its shift against the host's clock), the counter that
--- ranks, turns and versions are made of, and the number that changes with the schedules. It is written by every
--- transaction, so it is kept tiny and on a page of its own.
+-- One row: the schema's version. The other columns were the clock's up to schema 4: a process of that time that still
+-- runs reads them, and is told to go by the first thing it writes.
 CREATE TABLE windlass (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     schema INTEGER NOT NULL,
@@ -13,6 +12,20 @@ CREATE TABLE windlass (
     shift INTEGER NOT NULL,
     ranks INTEGER NOT NULL,
     schedules INTEGER NOT NULL DEFAULT 0
+);
+CREATE TRIGGER windlass_outdated BEFORE UPDATE OF last ON windlass BEGIN
+    SELECT RAISE(ABORT, 'the file was migrated by a newer Windlass: restart this process with that version');
+END;
+
+-- One row: the clock (last instant seen and its shift against the host's clock), the counter that ranks, turns and
+-- versions are made of, and the number that changes with what workers heed. It is written by every transaction, so it is kept
+-- tiny and on a page of its own.
+CREATE TABLE clock (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    last INTEGER NOT NULL,
+    shift INTEGER NOT NULL,
+    ranks INTEGER NOT NULL,
+    heeded INTEGER NOT NULL
 );
 
 CREATE TABLE jobs (
@@ -29,7 +42,7 @@ CREATE TABLE jobs (
     snoozes INTEGER NOT NULL DEFAULT 0,
     cancel INTEGER NOT NULL DEFAULT 0,
     watched INTEGER NOT NULL DEFAULT 0,         -- 1: look into watches when it ends
-    logged INTEGER NOT NULL DEFAULT 0,          -- how many lines it has logged; 0: do not look into logs
+    logged INTEGER NOT NULL DEFAULT 0,          -- how many lines it has logged; 0: do not look into lines
     bucket INTEGER NOT NULL DEFAULT 0,          -- buckets.n once it has ended
     node INTEGER NOT NULL DEFAULT 0,            -- nodes.n; 0: it has nothing to do with any graph
     priority INTEGER NOT NULL,
@@ -148,35 +161,43 @@ CREATE TABLE uniques (
 ) WITHOUT ROWID;
 CREATE INDEX uniques_window ON uniques (until) WHERE job = 0;
 
-CREATE TABLE cells (
-    name TEXT PRIMARY KEY,
-    version INTEGER NOT NULL,
-    until INTEGER NOT NULL,
-    value BLOB NOT NULL
-) WITHOUT ROWID;
-CREATE INDEX cells_until ON cells (until);
-
-CREATE TABLE schedules (
-    name TEXT PRIMARY KEY,
-    version INTEGER NOT NULL,
-    next_slot INTEGER NOT NULL,
-    fired INTEGER NOT NULL DEFAULT 0,
-    last_slot INTEGER NOT NULL DEFAULT 0,
-    last_at INTEGER NOT NULL DEFAULT 0,
-    last_job TEXT NOT NULL DEFAULT '',
-    paused TEXT NOT NULL,
-    body BLOB NOT NULL
-) WITHOUT ROWID;
-
--- Small records that are not jobs, by shelf and in the order of their keys (shelves.py). until: 0 for never.
-CREATE TABLE shelves (
+-- Items (store/items.py): small values that are not jobs, by shelf and in the order of their keys. until: 0 for never.
+CREATE TABLE items (
     shelf TEXT NOT NULL,
     key TEXT NOT NULL,
+    version INTEGER NOT NULL,
     until INTEGER NOT NULL,
     body BLOB NOT NULL,
     PRIMARY KEY (shelf, key)
 ) WITHOUT ROWID;
-CREATE INDEX shelves_until ON shelves (until) WHERE until > 0;
+CREATE INDEX items_until ON items (until) WHERE until > 0;
+
+-- Logs (store/items.py): what is known of each, with how much of it is kept (0: all), and their records. `place` is the
+-- position of a record in its log, with the log's number above (logs.py).
+CREATE TABLE logs (
+    n INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    last INTEGER NOT NULL DEFAULT 0,
+    many INTEGER NOT NULL DEFAULT 0,
+    size INTEGER NOT NULL DEFAULT 0,
+    keep_age INTEGER NOT NULL DEFAULT 0,
+    keep_count INTEGER NOT NULL DEFAULT 0,
+    keep_size INTEGER NOT NULL DEFAULT 0
+);
+CREATE TABLE records (
+    place INTEGER PRIMARY KEY,
+    log INTEGER NOT NULL,
+    stream TEXT NOT NULL,
+    n INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    body BLOB NOT NULL
+);
+CREATE UNIQUE INDEX records_stream ON records (log, stream, n);
+CREATE TABLE followers (
+    log TEXT NOT NULL,
+    name TEXT NOT NULL,
+    PRIMARY KEY (log, name)
+) WITHOUT ROWID;
 
 -- Retention (core/keep.py): a bucket's limits, read off its name, and how many jobs are filed in it. Those of workflows
 -- are apart (retention.py).
@@ -320,7 +341,7 @@ CREATE TABLE watches (
 ) WITHOUT ROWID;
 CREATE INDEX watches_name ON watches (name);
 
-CREATE TABLE logs (
+CREATE TABLE lines (
     job INTEGER NOT NULL,
     i INTEGER NOT NULL,
     at INTEGER NOT NULL,

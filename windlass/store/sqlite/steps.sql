@@ -223,7 +223,7 @@ CREATE TEMP TRIGGER erase_body INSTEAD OF INSERT ON erase BEGIN
     UPDATE buckets SET size = size - e.less
     FROM (SELECT bucket, count(*) AS less FROM erased WHERE bucket > 0 GROUP BY bucket) AS e
     WHERE buckets.n = e.bucket;
-    DELETE FROM logs WHERE job IN (SELECT job FROM erased WHERE logged > 0);
+    DELETE FROM lines WHERE job IN (SELECT job FROM erased WHERE logged > 0);
     DELETE FROM watches WHERE job IN (SELECT job FROM erased WHERE bucket = 0);
     DELETE FROM jobs WHERE n IN (SELECT job FROM erased);
     INSERT INTO untie SELECT 1 WHERE EXISTS (SELECT 1 FROM erased WHERE node > 0);
@@ -320,14 +320,14 @@ CREATE TEMP TRIGGER admit_body INSTEAD OF INSERT ON admit BEGIN
     FROM jsonb_each(NEW.jobs);
 END;
 
--- finish(now, shift, ranks, schedules, counts, kinds, news, kept): what every writing transaction ends with.
+-- finish(now, shift, ranks, heeded, counts, kinds, news, kept): what every writing transaction ends with.
 --   counts  [[task, queue, state or kind, change], …], without the events that `settle` has added up
 --   kinds   of the news: ',kind,kind,'
 --   news    groups of events, [] for none; at most `kept` entries stay
-CREATE TEMP VIEW finish (now, shift, ranks, schedules, counts, kinds, news, kept)
+CREATE TEMP VIEW finish (now, shift, ranks, heeded, counts, kinds, news, kept)
 AS SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL;
 CREATE TEMP TRIGGER finish_body INSTEAD OF INSERT ON finish BEGIN
-    UPDATE windlass SET last = NEW.now, shift = NEW.shift, ranks = NEW.ranks, schedules = NEW.schedules;
+    UPDATE clock SET last = NEW.now, shift = NEW.shift, ranks = NEW.ranks, heeded = NEW.heeded;
     INSERT INTO counts SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM jsonb_each(NEW.counts) WHERE true
         ON CONFLICT DO UPDATE SET many = many + excluded.many;
     INSERT INTO events (at, kinds, groups) SELECT NEW.now, NEW.kinds, NEW.news WHERE NEW.news <> '[]';

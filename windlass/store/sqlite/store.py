@@ -18,28 +18,21 @@ from windlass.store.base import (
     MAX_BATCH,
     Answer,
     BeatReply,
-    Cell,
     Change,
     ChangeReply,
     Clock,
     Deliver,
     ExchangeReply,
     Fault,
-    Fire,
-    Fired,
     GateInfo,
     GraphAnswer,
     GraphPage,
     Hold,
-    Item,
     Note,
     Page,
     Presence,
-    PutSchedule,
     Query,
     QueueInfo,
-    Schedule,
-    SchedulePage,
     StoreInfo,
     StoreSettings,
     SweepReply,
@@ -50,19 +43,20 @@ from windlass.store.base import (
     WatchReply,
     WorkerInfo,
 )  # fmt: skip
-from windlass.store.shared import check_batch, host_clock
+from windlass.store.items import Commit, Committed, Item, LogInfo, LogKeep, Moment, Record
+from windlass.store.shared import check_batch, check_commits, host_clock
 from windlass.store.sqlite import (
-    cells,
     changes,
+    committing,
     exchange,
     find,
     gates,
     intake,
+    items,
+    logs,
     lookups,
     mending,
     news,
-    schedules,
-    shelves,
     staging,
     summaries,
     sweeps,
@@ -71,7 +65,7 @@ from windlass.store.sqlite import (
     workers,
 )
 from windlass.store.sqlite import jobs as records
-from windlass.store.sqlite.connection import SCHEMA
+from windlass.store.sqlite.codes import SCHEMA
 from windlass.store.sqlite.mailbox import HAVE_SOCKETS, Mailbox
 from windlass.store.sqlite.ops import Kind
 from windlass.store.sqlite.place import parse_url
@@ -170,39 +164,35 @@ class SQLiteStore:
     async def uniques(self, keys: Sequence[str]) -> list[UniqueInfo | None]:
         return await self._database.run(READ, lambda tx: uniques.uniques(tx, keys))
 
-    async def swap(self, name: str, expect: int, value: bytes | None, ttl: int) -> Cell:
-        return await self._database.run(DURABLE, lambda tx: cells.swap(tx, name, expect, value, ttl), brief=True)
+    # -- items and logs
 
-    async def cells(self, names: Sequence[str]) -> list[Cell]:
+    async def commit(self, commits: Sequence[Commit]) -> list[Committed]:
+        check_commits(commits)
+        brief = sum(len(step.items) + len(step.jobs) + len(step.appends) for step in commits) <= FEW
+        return await self._database.run(DURABLE, lambda tx: [committing.commit(tx, step) for step in commits], brief)
+
+    async def moment(self) -> Moment:
+        return await self._database.run(READ, lambda tx: Moment(tx.now, tx.heeded), brief=True)
+
+    async def items(self, shelf: str, keys: Sequence[str]) -> list[Item]:
         # Not a mere read: a clock that was set back must be seen, or a lock would last longer.
-        return await self._database.run(RELAXED, lambda tx: cells.cells(tx, names), brief=len(names) <= FEW)
-
-    # -- schedules
-
-    async def put_schedules(self, puts: Sequence[PutSchedule]) -> list[Schedule | None]:
-        check_batch(len(puts))
-        return await self._database.run(DURABLE, lambda tx: schedules.put_schedules(tx, puts))
-
-    async def drop_schedules(self, names: Sequence[str]) -> list[bool]:
-        check_batch(len(names))
-        return await self._database.run(DURABLE, lambda tx: schedules.drop_schedules(tx, names))
-
-    async def schedules(self, names: Sequence[str] = (), after: str = "", limit: int = MAX_BATCH) -> SchedulePage:
-        return await self._database.run(READ, lambda tx: schedules.schedules(tx, names, after, limit))
-
-    async def fire(self, fires: Sequence[Fire]) -> list[Fired]:
-        return await self._database.run(DURABLE, lambda tx: schedules.fire(tx, fires))
-
-    # -- what is not a job
-
-    async def shelve(self, items: Sequence[Item]) -> None:
-        check_batch(len(items))
-        await self._database.run(DURABLE, lambda tx: shelves.shelve(tx, items))
+        return await self._database.run(RELAXED, lambda tx: items.items(tx, shelf, keys), brief=len(keys) <= FEW)
 
     async def shelf(
         self, name: str, after: str = "", until: str = "", limit: int = MAX_BATCH, newest_first: bool = False
     ) -> list[Item]:
-        return await self._database.run(READ, lambda tx: shelves.shelf(tx, name, after, until, limit, newest_first))
+        return await self._database.run(READ, lambda tx: items.page(tx, name, after, until, limit, newest_first))
+
+    async def records(
+        self, log: str, after: int = 0, limit: int = MAX_BATCH, *, stream: str | None = None, since: int = 0
+    ) -> list[Record]:
+        return await self._database.run(READ, lambda tx: logs.records(tx, log, after, limit, stream, since))
+
+    async def logs(self, names: Sequence[str] = ()) -> list[LogInfo]:
+        return await self._database.run(READ, lambda tx: logs.infos(tx, names))
+
+    async def retain(self, log: str, keep: LogKeep) -> None:
+        await self._database.run(DURABLE, lambda tx: logs.retain(tx, log, keep))
 
     # -- waiting
 
@@ -257,7 +247,7 @@ class SQLiteStore:
     async def lines(self, id: str, after: int = -1, limit: int = MAX_BATCH) -> list[LogLine]:
         def read(tx: Tx) -> list[LogLine]:
             sql = (
-                "SELECT i, at, level, text FROM logs WHERE job = (SELECT n FROM jobs WHERE id = ?) AND i > ? "
+                "SELECT i, at, level, text FROM lines WHERE job = (SELECT n FROM jobs WHERE id = ?) AND i > ? "
                 "ORDER BY i LIMIT ?"
             )
             rows = msgspec.convert(tx.all(sql, (id, after, limit)), list[tuple[int, int, str, str]])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from windlass.store.base import SweepReply
-from windlass.store.sqlite import audits, gates, lanes, retention, shelves
+from windlass.store.sqlite import audits, gates, items, lanes, logs, retention
 from windlass.store.sqlite.asides import next_parking, park
 from windlass.store.sqlite.codes import FAILED
 from windlass.store.sqlite.expiry import expire, promote
@@ -40,10 +40,9 @@ def sweep(tx: Tx, limit: int) -> SweepReply:
         look_after_graphs(tx, limit, reply)
     lanes.sweep(tx)
     gates.sweep(tx)
-    tx.run("DELETE FROM cells WHERE until <= ?", (tx.now,))
-    forgotten = shelves.sweep(tx, limit)
+    forgotten, pruned = items.sweep(tx, limit), logs.sweep(tx, limit)
     work_off(tx)
-    reply.more = left <= 0 or forgotten == limit or bool(tx.todos)
+    reply.more = left <= 0 or limit in (forgotten, pruned) or bool(tx.todos)
     reply.next_check = next_check(tx)
     return reply
 
@@ -136,7 +135,6 @@ def next_check(tx: Tx) -> int:
         "SELECT (SELECT min(lease_until) FROM workers), "
         "(SELECT min(expires_at) FROM jobs WHERE expires_at > 0 AND state < 3)"
     )
-    known = [
-        time for time in (*times, next_parking(tx), shelves.next_check(tx), *audits.next_check(tx)) if time is not None
-    ]
+    times = (*times, next_parking(tx), items.next_check(tx), *logs.next_check(tx), *audits.next_check(tx))
+    known = [time for time in times if time is not None]
     return max(0, min(known) - tx.now) if known else -1

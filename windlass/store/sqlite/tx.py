@@ -18,9 +18,11 @@ import msgspec
 from windlass.core.event import KINDS
 from windlass.core.event import Row as EventRow
 from windlass.core.job import Finished
+from windlass.errors import StoreOutdated
 from windlass.store.base import Declared, Presence, StoreSettings
 from windlass.store.sqlite.book import Book
 from windlass.store.sqlite.clock import Tick, tick
+from windlass.store.sqlite.codes import SCHEMA
 
 encode = msgspec.json.Encoder().encode
 decode = msgspec.json.decode
@@ -97,10 +99,10 @@ class Touch:
 
 
 BEGIN = (
-    "SELECT last, shift, ranks, schedules, (SELECT min(lease) FROM workers WHERE typeof(lease) = 'integer'), "
+    "SELECT last, shift, ranks, heeded, (SELECT min(lease) FROM workers WHERE typeof(lease) = 'integer'), "
     "EXISTS (SELECT 1 FROM workers WHERE idle = 1), EXISTS (SELECT 1 FROM mailboxes WHERE follows = 1), "
     "EXISTS (SELECT 1 FROM graphs), EXISTS (SELECT 1 FROM todos), EXISTS (SELECT 1 FROM lanes), "
-    "EXISTS (SELECT 1 FROM gates), EXISTS (SELECT 1 FROM uniques) FROM windlass"
+    "EXISTS (SELECT 1 FROM gates), EXISTS (SELECT 1 FROM uniques), (SELECT schema FROM windlass) FROM clock"
 )
 
 
@@ -125,9 +127,14 @@ class Tx:
         self.over: list[tuple[str, int]] = []
         """Unique keys and jobs that are over or gone, whose successors are still to come (uniques.py)."""
         (
-            last, shift, self.ranks, self.schedules, shortest, self.idle, self._followed, self.graphs, self.todos,
-            self.lanes, self.gates, self.uniques,
+            last, shift, self.ranks, self.heeded, shortest, self.idle, self._followed, self.graphs, self.todos,
+            self.lanes, self.gates, self.uniques, schema,
         ) = self.one(BEGIN)  # fmt: skip
+        if schema != SCHEMA:
+            raise StoreOutdated(
+                f"{db.filename} was migrated to schema {schema} by a newer Windlass, and this one knows {SCHEMA}: "
+                "restart this process with that version"
+            )
         self._book: Book | None = None
         self.last = last
         self.tick: Tick = tick(host, last, shift, shortest)
@@ -137,6 +144,9 @@ class Tx:
 
     def run(self, sql: str, values: Bindings = ()) -> None:
         self.db.execute(sql, values)
+
+    def run_many(self, sql: str, rows: Iterable[Bindings]) -> None:
+        self.db.executemany(sql, rows)
 
     def one(self, sql: str, values: Bindings = ()) -> Any:
         """The first row, or None. The statement is dropped after it: each further step would cost Python's lock."""
@@ -167,7 +177,7 @@ class Tx:
         self.run(
             "INSERT INTO finish VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                self.now, self.tick.shift, self.ranks, self.schedules, encode(counts).decode(),
+                self.now, self.tick.shift, self.ranks, self.heeded, encode(counts).decode(),
                 f",{','.join(self.kinds)},", encode(self.groups).decode(), max(1, self.settings.events_kept),
             ),
         )  # fmt: skip

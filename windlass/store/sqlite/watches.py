@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from windlass.store.base import EVERY_EVENT, WatchReply
+from windlass.store.sqlite import logs
 from windlass.store.sqlite.codes import FIRST_TERMINAL
 from windlass.store.sqlite.moves import finished
 from windlass.store.sqlite.tx import Tx, ids_json
@@ -21,6 +22,9 @@ def watch(tx: Tx, client: str, ids: Sequence[str]) -> WatchReply:
     reply = WatchReply([], [])
     if EVERY_EVENT in ids:
         tx.run("UPDATE mailboxes SET follows = 1 WHERE name = ?", (client,))
+    followed = [id for id in ids if logs.is_log(id)]
+    logs.follow(tx, client, followed)
+    ids = [id for id in ids if id != EVERY_EVENT and id not in followed]
     rows = {row[1]: row for row in tx.all(
         "SELECT n, id, state, iif(state > 3, result, NULL), iif(state > 3, error, NULL), reason, "
         "node AND state = 4 AND result IS NULL AND (SELECT replaced FROM nodes WHERE n = node) FROM jobs "
@@ -30,8 +34,6 @@ def watch(tx: Tx, client: str, ids: Sequence[str]) -> WatchReply:
         rows |= {row[1]: row for row in tx.all(NODES, (ids_json(id for id in ids if id not in rows),))}
     waiting: list[int] = []
     for id in ids:
-        if id == EVERY_EVENT:
-            continue
         row = rows.get(id)
         if row is None:
             reply.missing.append(id)
@@ -52,6 +54,7 @@ def unwatch(tx: Tx, client: str, ids: Sequence[str] | None) -> None:
     """The jobs stay marked as watched: whoever ends them finds nobody to tell."""
     if ids is None or EVERY_EVENT in ids:
         tx.run("UPDATE mailboxes SET follows = 0 WHERE name = ?", (client,))
+    logs.unfollow(tx, client, None if ids is None else [id for id in ids if logs.is_log(id)])
     if ids is None:
         tx.run("DELETE FROM watches WHERE name = ?", (client,))
         return
@@ -76,6 +79,7 @@ def forget_paths(tx: Tx, paths: Sequence[str]) -> None:
         "AND name NOT IN (SELECT id FROM workers)", (ids_json(paths),)
     ))  # fmt: skip
     tx.run("DELETE FROM watches WHERE name IN (SELECT value FROM json_each(?))", (names,))
+    tx.run("DELETE FROM followers WHERE name IN (SELECT value FROM json_each(?))", (names,))
     tx.run("DELETE FROM mailboxes WHERE name IN (SELECT value FROM json_each(?))", (names,))
 
 
@@ -83,6 +87,7 @@ def unregister(tx: Tx, name: str, path: str) -> None:
     """Forget a name, unless somebody else has taken it over meanwhile."""
     if tx.value("SELECT 1 FROM mailboxes WHERE name = ? AND path = ?", (name, path)):
         tx.run("DELETE FROM watches WHERE name = ?", (name,))
+        logs.unfollow(tx, name, None)
         tx.run("DELETE FROM mailboxes WHERE name = ?", (name,))
 
 

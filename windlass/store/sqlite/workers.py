@@ -40,7 +40,7 @@ def beat(tx: Tx, presence: Presence, acked_seq: int, held: Sequence[str]) -> Bea
     lost = [id for id in held if id not in runs]
     view = look(tx, n, skills)
     return BeatReply(
-        False, lost, decode(view.cancels), has_work(tx, skills), next_due(tx, view), next_check(tx), tx.schedules
+        False, lost, decode(view.cancels), has_work(tx, skills), next_due(tx, view), next_check(tx), tx.heeded
     )
 
 
@@ -125,10 +125,10 @@ def _log(tx: Tx, job: int, start: int, lines: list[tuple[str, str]]) -> int:
     """Add lines and keep the newest; the number of the next one."""
     end = start + len(lines)
     tx.run(
-        "INSERT INTO logs SELECT ?1, ?2 + key, ?3, value ->> 0, value ->> 1 FROM json_each(?4)",
+        "INSERT INTO lines SELECT ?1, ?2 + key, ?3, value ->> 0, value ->> 1 FROM json_each(?4)",
         (job, start, tx.now, encode(lines).decode()),
     )
-    tx.run("DELETE FROM logs WHERE job = ? AND i < ?", (job, end - tx.settings.logs_kept))
+    tx.run("DELETE FROM lines WHERE job = ? AND i < ?", (job, end - tx.settings.logs_kept))
     tx.run("UPDATE jobs SET logged = ? WHERE n = ?", (end, job))
     return end
 

@@ -34,7 +34,6 @@ from windlass.testing.conformance.bench import (
     ManualClock,
 )
 from windlass.testing.conformance.cancel import CancelRules
-from windlass.testing.conformance.cells import CellRules
 from windlass.testing.conformance.change import (
     ChangeRules,
     EditRules,
@@ -44,6 +43,7 @@ from windlass.testing.conformance.change import (
     RetryRules,
 )
 from windlass.testing.conformance.clock import ClockRules, JumpRules
+from windlass.testing.conformance.commits import CommitRules
 from windlass.testing.conformance.concurrency import ConcurrencyRules
 from windlass.testing.conformance.counts import CountRules
 from windlass.testing.conformance.crash import CrashRules, LeaseRules, LeaveRules
@@ -70,6 +70,7 @@ from windlass.testing.conformance.graph_spread import BlameRules, JoinRules, Spr
 from windlass.testing.conformance.graph_stop import FailFastRules, MemberCancelRules, StopRules
 from windlass.testing.conformance.holds import HoldRules, LaneCountRules
 from windlass.testing.conformance.insert import InsertRules
+from windlass.testing.conformance.items import ItemRules
 from windlass.testing.conformance.lanes import (
     GraphLaneRules,
     HeadRules,
@@ -80,6 +81,7 @@ from windlass.testing.conformance.lanes import (
     TurnRules,
 )
 from windlass.testing.conformance.life import LifeRules
+from windlass.testing.conformance.logs import LogKeepRules, LogReaderRules, LogRules
 from windlass.testing.conformance.notes import NoteRules
 from windlass.testing.conformance.order import OrderRules
 from windlass.testing.conformance.replies import LostReplyRules
@@ -206,7 +208,11 @@ class Conformance(
     FullRules,
     DropRules,
     DrainingRules,
-    CellRules,
+    ItemRules,
+    LogRules,
+    LogReaderRules,
+    LogKeepRules,
+    CommitRules,
     ScheduleRules,
     StampRules,
     FireRules,

@@ -13,7 +13,8 @@ from windlass.core.job import ErrorInfo, NewJob, State
 from windlass.core.lifecycle import DROPPED, dropped_error
 from windlass.core.limits import Limits
 from windlass.core.terms import DRAINING, Policy, Terms, queue_gate
-from windlass.store.base import Accept, Action, Answer, Fire, PutSchedule, Tuning
+from windlass.store.base import Accept, Action, Answer, Tuning
+from windlass.store.items import Commit
 from windlass.testing.conformance.bench import HOUR, START, Bench, new_job
 from windlass.testing.conformance.outcomes import BACK, DEAD, RETRY_LATER, RETRY_NOW
 from windlass.testing.conformance.plans import fan_out
@@ -136,10 +137,7 @@ class FullRules:
 
     async def test_schedules_are_not_held_up(self, bench: Bench) -> None:
         await press(bench, "a", most=1)
-        [row] = await bench.store.put_schedules([PutSchedule(name="s", body=b"{}", next_slot=START)])
-        assert row is not None
-        fire = Fire(name="s", version=row.version, slot=START, next_slot=0, jobs=[bounded("slot", 1)])
-        [fired] = await bench.store.fire([fire])
+        [fired] = await bench.store.commit([Commit(jobs=[bounded("slot", 1)])])
         assert (fired.done, statuses(fired.answers)) == (True, ["accepted"])
         assert await bench.counts() == {"ready": 2}
 

@@ -7,165 +7,145 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from windlass import timetable
 from windlass.core.job import NewJob, State
 from windlass.core.keep import Keep
 from windlass.core.terms import Policy
 from windlass.errors import StoreError
-from windlass.store.base import MAX_BATCH, Accept, Fire, Fired, PutSchedule, Schedule, SchedulePage, Store
+from windlass.store.base import MAX_BATCH, Accept, Store
+from windlass.store.items import Put, put_all
 from windlass.testing.conformance.bench import HOUR, START, Bench, MakeBench, new_job
 from windlass.testing.conformance.unique import holder, unique_job
 from windlass.testing.conformance.wake import idle_workers, woken
+from windlass.timetable import Fired, Firing, Schedule
 
 SLOT = START + 1_000
 NEXT = START + 2_000
 
 
 async def put(bench: Bench, name: str = "s", next_slot: int = SLOT, **fields: Any) -> Schedule:
-    """Write a schedule; it must be taken."""
+    """Write a schedule over what there is of it; it must be taken."""
+    known = await row_of(bench, name) or Schedule(name=name, body=b"")
     fields.setdefault("body", b'{"every":1}')
-    [row] = await bench.store.put_schedules([PutSchedule(name=name, next_slot=next_slot, **fields)])
+    [row] = await timetable.put(bench.store, [replace(known, next_slot=next_slot, **fields)])
     assert row is not None
     return row
 
 
 async def row_of(bench: Bench, name: str = "s") -> Schedule | None:
-    found = (await bench.store.schedules([name])).schedules
-    return found[0] if found else None
+    return (await timetable.read_row(bench.store, name))[0]
 
 
-def firing(row: Schedule, *jobs: NewJob, next_slot: int = NEXT) -> Fire:
-    return Fire(name=row.name, version=row.version, slot=row.next_slot, next_slot=next_slot, jobs=list(jobs))
+def firing(row: Schedule, *jobs: NewJob, next_slot: int = NEXT, at: int = 0) -> Firing:
+    moved = replace(row, next_slot=next_slot, fired=row.fired + len(jobs), last_slot=row.next_slot, last_at=at)
+    return Firing(row, moved, [(row.next_slot, list(jobs))])
 
 
-async def fire(bench: Bench, row: Schedule, *jobs: NewJob, next_slot: int = NEXT, store: Store | None = None) -> Fired:
-    [fired] = await (store or bench.store).fire([firing(row, *jobs, next_slot=next_slot)])
+async def fire(bench: Bench, row: Schedule, *jobs: NewJob, store: Store | None = None, **fields: Any) -> Fired:
+    [fired] = await timetable.fire(store or bench.store, [firing(row, *jobs, **fields)])
     return fired
 
 
 async def stamp(bench: Bench) -> int:
-    return (await bench.store.schedules()).stamp
+    return (await bench.store.moment()).heeded
 
 
-def names(page: SchedulePage) -> list[str]:
-    return [row.name for row in page.schedules]
+async def names(bench: Bench) -> list[str]:
+    return [row.name for row in await timetable.read_all(bench.store)]
 
 
 class ScheduleRules:
     """Writing, reading and removing rows."""
 
     async def test_a_schedule_is_kept_as_it_was_put(self, bench: Bench) -> None:
-        row = await put(bench, body=b"\x00any bytes", paused="by hand")
-        assert (row.name, row.body, row.next_slot, row.paused) == ("s", b"\x00any bytes", SLOT, "by hand")
+        row = await put(bench, body=b'{"every": [1, "\xc3\xbc"]}', paused="by hand")
+        assert (row.name, row.body, row.next_slot, row.paused) == ("s", b'{"every": [1, "\xc3\xbc"]}', SLOT, "by hand")
         assert (row.fired, row.last_slot, row.last_at, row.last_job) == (0, 0, 0, "")
         assert row.version > 0
         assert await row_of(bench) == row
 
-    async def test_every_put_gives_a_new_version(self, bench: Bench) -> None:
-        versions = [(await put(bench)).version for _ in range(3)]
+    async def test_every_change_gives_a_new_version(self, bench: Bench) -> None:
+        versions = [(await put(bench, next_slot=SLOT + n)).version for n in range(3)]
         assert len(set(versions)) == 3
         row = await row_of(bench)
         assert row is not None
         assert row.version == versions[-1]
 
-    async def test_a_version_may_be_expected(self, bench: Bench) -> None:
-        first = await put(bench, expect=0)
-        second = await put(bench, expect=first.version, body=b"two")
-        late = PutSchedule(name="s", body=b"three", next_slot=0, expect=first.version)
-        new = PutSchedule(name="s", body=b"four", next_slot=0, expect=0)
+    async def test_only_who_knows_the_version_changes_a_row(self, bench: Bench) -> None:
+        first = await put(bench)
+        second = await put(bench, body=b"2")
         before = await stamp(bench)
-        assert await bench.store.put_schedules([late, new]) == [None, None]
+        late, new = replace(first, body=b"3"), Schedule(name="s", body=b"4")
+        assert await timetable.put(bench.store, [late, new]) == [None, None]
         assert await row_of(bench) == second
         assert await stamp(bench) == before
 
     async def test_a_version_of_a_row_that_is_gone_is_none(self, bench: Bench) -> None:
         row = await put(bench)
-        await bench.store.drop_schedules(["s"])
-        late = PutSchedule(name="s", body=b"", next_slot=0, expect=row.version)
-        assert await bench.store.put_schedules([late]) == [None]
-        again = await put(bench, expect=0)
+        await timetable.drop(bench.store, "s")
+        assert await timetable.put(bench.store, [row]) == [None]
+        again = await put(bench)
         assert again.version != row.version
 
     async def test_puts_of_one_call_are_independent(self, bench: Bench) -> None:
         await put(bench, "b")
-        rows = await bench.store.put_schedules([
-            PutSchedule(name="a", body=b"", next_slot=1), PutSchedule(name="b", body=b"", next_slot=1, expect=0),
-            PutSchedule(name="c", body=b"", next_slot=1), PutSchedule(name="c", body=b"", next_slot=2),
-        ])  # fmt: skip
-        assert [row and row.name for row in rows] == ["a", None, "c", "c"]
+        rows = await timetable.put(
+            bench.store, [Schedule(name=name, body=b"{}", next_slot=n) for n, name in enumerate("abcc", 1)]
+        )
+        assert [row and row.name for row in rows] == ["a", None, "c", None]
         row = await row_of(bench, "c")
         assert row is not None
-        assert row.next_slot == 2
-
-    async def test_a_put_leaves_what_was_fired(self, bench: Bench) -> None:
-        await fire(bench, await put(bench), new_job("a"))
-        row = await put(bench, body=b"new", next_slot=5)
-        assert (row.body, row.next_slot, row.fired, row.last_slot, row.last_job) == (b"new", 5, 1, SLOT, "a")
+        assert row.next_slot == 3
 
     async def test_a_dropped_schedule_is_gone(self, bench: Bench) -> None:
         await put(bench, "a")
         await put(bench, "b")
-        assert await bench.store.drop_schedules(["a", "never"]) == [True, False]
-        assert names(await bench.store.schedules()) == ["b"]
-        assert await bench.store.drop_schedules(["a"]) == [False]
+        assert [await timetable.drop(bench.store, name) for name in ("a", "never")] == [True, False]
+        assert await names(bench) == ["b"]
+        assert not await timetable.drop(bench.store, "a")
 
-    async def test_a_dropped_schedule_that_is_put_again_begins_anew(self, bench: Bench) -> None:
-        await fire(bench, await put(bench), new_job("a"))
-        await bench.store.drop_schedules(["s"])
-        row = await put(bench)
-        assert (row.fired, row.last_slot, row.last_job) == (0, 0, "")
-
-    async def test_schedules_are_listed_by_name_page_by_page(self, bench: Bench) -> None:
+    async def test_schedules_are_listed_by_name_however_many(self, bench: Bench) -> None:
         for name in ("c", "a", "e", "b", "d"):
             await put(bench, name)
-        seen, after = [], ""
-        for _ in range(10):
-            page = await bench.store.schedules(after=after, limit=2)
-            assert len(page.schedules) <= 2
-            seen += names(page)
-            after = page.cursor
-            if not after:
-                break
-        assert seen == ["a", "b", "c", "d", "e"]
-
-    async def test_a_listing_goes_on_where_a_row_was_dropped(self, bench: Bench) -> None:
-        for name in "abcd":
-            await put(bench, name)
-        page = await bench.store.schedules(limit=2)
-        await bench.store.drop_schedules(["b"])
-        assert names(await bench.store.schedules(after=page.cursor)) == ["c", "d"]
+        assert await names(bench) == ["a", "b", "c", "d", "e"]
+        many = [f"n{n:04}" for n in range(MAX_BATCH)]
+        await timetable.put(bench.store, [Schedule(name=name, body=b"{}") for name in many])
+        assert await names(bench) == ["a", "b", "c", "d", "e", *many]
 
     async def test_schedules_are_found_by_name(self, bench: Bench) -> None:
         for name in ("a", "ü日本", "it's; --", "c"):
             await put(bench, name)
-        page = await bench.store.schedules(["ü日本", "never", "it's; --"])
-        assert sorted(names(page)) == ["it's; --", "ü日本"]
-        assert page.cursor == ""
-        assert page.stamp == await stamp(bench)
+        found = await timetable.read_rows(bench.store, ["ü日本", "never", "it's; --"])
+        assert [row.name for row in found] == ["ü日本", "it's; --"]
+
+    async def test_one_that_cannot_be_read_keeps_none_of_the_others(self, bench: Bench) -> None:
+        await put(bench, "a")
+        await put_all(bench.store, [Put(shelf=timetable.SHELF, key="b", body=b"no schedule")])
+        await put(bench, "c")
+        assert await names(bench) == ["a", "b", "c"]
+        odd = await row_of(bench, "b")
+        assert odd is not None
+        assert (odd.body, odd.next_slot) == (b"no schedule", 0)
+        assert await timetable.drop(bench.store, "b")
 
     async def test_the_time_of_the_store_is_told_with_them(self, bench: Bench) -> None:
         bench.clock.advance(1_234)
-        assert (await bench.store.schedules()).now == START + 1_234
+        assert (await bench.store.moment()).now == START + 1_234
         await put(bench)
         bench.clock.advance(1_000)
-        assert (await bench.store.schedules(["s"])).now == START + 2_234
-
-    async def test_more_than_a_batch_of_schedules_is_refused(self, bench: Bench) -> None:
-        many = [PutSchedule(name=f"s{n}", body=b"", next_slot=0) for n in range(MAX_BATCH + 1)]
-        with pytest.raises(StoreError):
-            await bench.store.put_schedules(many)
-        assert names(await bench.store.schedules()) == []
+        assert (await timetable.read_row(bench.store, "s"))[1] == START + 2_234
 
     async def test_another_connection_sees_a_schedule_at_once(self, bench: Bench) -> None:
         other = await bench.connect()
         row = await put(bench)
-        assert (await other.schedules()).schedules == [row]
+        assert await timetable.read_all(other) == [row]
 
     async def test_nothing_to_do_is_answered_with_nothing(self, bench: Bench) -> None:
         before = await stamp(bench)
-        assert await bench.store.put_schedules([]) == []
-        assert await bench.store.drop_schedules([]) == []
-        assert await bench.store.fire([]) == []
+        assert await timetable.put(bench.store, []) == []
+        assert await timetable.fire(bench.store, []) == []
         assert await stamp(bench) == before
 
 
@@ -178,7 +158,7 @@ class StampRules:
         seen.append(await stamp(bench))
         await fire(bench, row)
         seen.append(await stamp(bench))
-        await bench.store.drop_schedules(["s"])
+        await timetable.drop(bench.store, "s")
         seen.append(await stamp(bench))
         await put(bench)
         seen.append(await stamp(bench))
@@ -193,14 +173,14 @@ class StampRules:
             assert (await worker.exchange(want=3)).schedules == now
             assert (await worker.resend()).schedules == now
             assert (await worker.beat()).schedules == now
-            await bench.store.drop_schedules(["s"])
+            await timetable.drop(bench.store, "s")
 
     async def test_what_changes_no_schedule_leaves_the_stamp(self, bench: Bench) -> None:
         row = await put(bench)
         before = await stamp(bench)
-        await bench.store.drop_schedules(["never"])
-        await bench.store.schedules(["s"])
-        await bench.store.fire([Fire(name="s", version=row.version, slot=7, next_slot=8, jobs=[new_job("a")])])
+        await timetable.drop(bench.store, "never")
+        await timetable.read_all(bench.store)
+        assert not (await fire(bench, replace(row, version=row.version + 99), new_job("a"))).done
         await bench.add("b")
         worker = await bench.worker()
         await worker.finish(await worker.take("b"))
@@ -213,7 +193,7 @@ class StampRules:
         assert sorted(await woken(hands)) == [0, 0, 1]
         [told] = [hand for hand in hands if hand.mail.wakes]
         assert (await told.exchange(want=1)).schedules == await stamp(bench)
-        await bench.store.drop_schedules(["s"])
+        await timetable.drop(bench.store, "s")
         assert sum(await woken(hands)) == 2
 
     async def test_who_is_woken_need_not_listen_to_any_queue_of_the_schedule(self, bench: Bench) -> None:
@@ -228,12 +208,13 @@ class FireRules:
     async def test_a_fired_slot_moves_on_and_its_jobs_are_there(self, bench: Bench) -> None:
         row = await put(bench)
         bench.clock.advance(1_003)
-        fired = await fire(bench, row, new_job("a"), new_job("b", delay=5_000))
+        fired = await fire(bench, row, new_job("a"), new_job("b", delay=5_000), at=START + 1_003)
         assert (fired.done, [answer.status for answer in fired.answers]) == (True, ["accepted", "accepted"])
         after = fired.row
         assert after is not None
         assert (after.next_slot, after.fired, after.last_slot, after.last_job) == (NEXT, 2, SLOT, "a")
-        assert (after.last_at, after.version, after.body) == (START + 1_003, row.version, row.body)
+        assert (after.last_at, after.body) == (START + 1_003, row.body)
+        assert after.version > row.version
         assert await row_of(bench) == after
         assert await bench.states("a", "b") == ["ready", "scheduled"]
 
@@ -257,20 +238,21 @@ class FireRules:
 
     async def test_another_version_is_not_fired(self, bench: Bench) -> None:
         row = await put(bench)
-        newer = await put(bench)
+        newer = await put(bench, body=b"2")
         fired = await fire(bench, row, new_job("a"))
         assert (fired.done, fired.row, fired.answers) == (False, newer, [])
         assert await bench.state("a") is None
 
-    async def test_a_paused_schedule_is_not_fired(self, bench: Bench) -> None:
-        row = await put(bench, paused="by hand")
+    async def test_a_schedule_that_was_paused_meanwhile_is_not_fired(self, bench: Bench) -> None:
+        row = await put(bench)
+        paused = await put(bench, paused="by hand")
         fired = await fire(bench, row, new_job("a"))
-        assert (fired.done, fired.row) == (False, row)
+        assert (fired.done, fired.row) == (False, paused)
         assert await bench.state("a") is None
 
     async def test_a_dropped_schedule_is_not_fired(self, bench: Bench) -> None:
         row = await put(bench)
-        await bench.store.drop_schedules(["s"])
+        await timetable.drop(bench.store, "s")
         fired = await fire(bench, row, new_job("a"))
         assert (fired.done, fired.row, fired.answers) == (False, None, [])
         assert await bench.state("a") is None
@@ -290,24 +272,29 @@ class FireRules:
 
     async def test_fires_of_one_call_are_independent(self, bench: Bench) -> None:
         rows = [await put(bench, name) for name in "abc"]
-        await bench.store.drop_schedules(["b"])
-        fired = await bench.store.fire([firing(row, new_job(f"job of {row.name}")) for row in rows])
+        await timetable.drop(bench.store, "b")
+        fired = await timetable.fire(bench.store, [firing(row, new_job(f"job of {row.name}")) for row in rows])
         assert [one.done for one in fired] == [True, False, True]
         assert await bench.states("job of a", "job of b", "job of c") == ["ready", None, "ready"]
 
     async def test_the_same_slot_twice_in_one_call_is_fired_once(self, bench: Bench) -> None:
         row = await put(bench)
-        fired = await bench.store.fire([firing(row, new_job("a")), firing(row, new_job("b"))])
+        fired = await timetable.fire(bench.store, [firing(row, new_job("a")), firing(row, new_job("b"))])
         assert [one.done for one in fired] == [True, False]
         assert await bench.states("a", "b") == ["ready", None]
 
     async def test_slots_may_follow_one_another_in_one_call(self, bench: Bench) -> None:
         row = await put(bench)
-        moves = [(SLOT, SLOT + 5, []), (SLOT + 5, SLOT + 9, [new_job("a")]), (SLOT + 9, NEXT, [new_job("b")])]
-        fired = await bench.store.fire([
-            Fire(name="s", version=row.version, slot=slot, next_slot=behind, jobs=jobs) for slot, behind, jobs in moves
-        ])  # fmt: skip
-        assert [one.done for one in fired] == [True] * 3
+        slots = [(SLOT, []), (SLOT + 5, [new_job("a")]), (SLOT + 9, [new_job("b")])]
+        moved = replace(row, next_slot=NEXT, fired=2, last_slot=SLOT + 9)
+        newest = await bench.newest()
+        fired = await timetable.fire(bench.store, [Firing(row, moved, slots)], "w1")
+        assert fired[0].done
+        told = [event for event in await bench.events(newest) if event.kind == "schedule_fired"]
+        assert [(event.worker, event.task, event.data) for event in told] == [
+            ("w1", jobs[0].task if jobs else "", {"slot": slot, "jobs": [job.id for job in jobs]})
+            for slot, jobs in slots
+        ]  # fmt: skip
         after = await row_of(bench)
         assert after is not None
         assert (after.next_slot, after.fired, after.last_slot, after.last_job) == (NEXT, 2, SLOT + 9, "b")
@@ -394,9 +381,9 @@ class FireRules:
     )
     async def test_more_than_a_batch_is_not_fired(self, bench: Bench, sizes: Sequence[int]) -> None:
         row = await put(bench)
-        fires = [firing(row, *[new_job(f"j{n}-{m}") for m in range(size)]) for n, size in enumerate(sizes)]
+        firings = [firing(row, *[new_job(f"j{n}-{m}") for m in range(size)]) for n, size in enumerate(sizes)]
         with pytest.raises(StoreError):
-            await bench.store.fire(fires)
+            await timetable.fire(bench.store, firings)
         assert await row_of(bench) == row
 
     async def test_a_full_batch_is_fired_in_one_step(self, bench: Bench) -> None:

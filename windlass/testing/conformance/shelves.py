@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from windlass.errors import StoreError
-from windlass.store.base import MAX_BATCH, Item
+from windlass.store.base import MAX_BATCH
+from windlass.store.items import Item, Put, put_all
 from windlass.testing.conformance.bench import START, Bench
 from windlass.testing.conformance.wake import idle_workers, woken
 
@@ -24,19 +25,19 @@ IN_ORDER.sort()
 """Keys of every kind: a key may begin with another, and the last are behind those before them only by code points."""
 
 
-def item(key: str, body: bytes | None = b"x", *, shelf: str = "s", ttl: int = 0) -> Item:
-    return Item(shelf=shelf, key=key, body=body, ttl=ttl)
+def item(key: str, body: bytes | None = b"x", *, shelf: str = "s", ttl: int = 0) -> Put:
+    return Put(shelf=shelf, key=key, body=body, ttl=ttl)
 
 
 async def put(bench: Bench, *keys: str, **fields: Any) -> None:
-    await bench.store.shelve([item(key, **fields) for key in keys])
+    await put_all(bench.store, [item(key, **fields) for key in keys])
 
 
 async def keys(bench: Bench, shelf: str = "s", **bounds: Any) -> list[str]:
     return [one.key for one in await bench.store.shelf(shelf, **bounds)]
 
 
-async def bodies(bench: Bench, shelf: str = "s") -> dict[str, bytes | None]:
+async def bodies(bench: Bench, shelf: str = "s") -> dict[str, bytes]:
     return {one.key: one.body for one in await bench.store.shelf(shelf)}
 
 
@@ -48,8 +49,11 @@ class ShelfRules:
         assert await bench.store.shelf("s", after="a", until="b", newest_first=True) == []
 
     async def test_an_item_is_answered_as_it_was_put(self, bench: Bench) -> None:
-        await bench.store.shelve([Item(shelf="s", key="k", body=b"one")])
-        assert await bench.store.shelf("s") == [Item(shelf="s", key="k", body=b"one", ttl=0)]
+        await put_all(bench.store, [Put(shelf="s", key="k", body=b"one")])
+        [one] = await bench.store.shelf("s")
+        assert one == Item(shelf="s", key="k", body=b"one", ttl=0, version=one.version)
+        assert one.version > 0
+        assert await bench.store.items("s", ["k"]) == [one]
 
     async def test_items_come_in_the_order_of_the_code_points_of_their_keys(self, bench: Bench) -> None:
         await put(bench, *reversed(IN_ORDER))
@@ -131,20 +135,21 @@ class ShelfRules:
 
     async def test_several_items_of_several_shelves_go_in_one_call(self, bench: Bench) -> None:
         await put(bench, "old", shelf="s")
-        await bench.store.shelve(
-            [item("a", b"1"), item("a", b"2", shelf="other"), item("old", None), item("b", b"3", shelf="other")]
+        await put_all(
+            bench.store,
+            [item("a", b"1"), item("a", b"2", shelf="other"), item("old", None), item("b", b"3", shelf="other")],
         )
         assert await bodies(bench) == {"a": b"1"}
         assert await bodies(bench, "other") == {"a": b"2", "b": b"3"}
 
     async def test_what_is_said_of_one_key_holds_in_the_order_given(self, bench: Bench) -> None:
-        await bench.store.shelve([item("a", b"1"), item("a", b"2"), item("b", b"1"), item("b", None)])
-        await bench.store.shelve([item("c", None), item("c", b"1"), item("d", b"1", ttl=TTL), item("d", b"2")])
+        await put_all(bench.store, [item("a", b"1"), item("a", b"2"), item("b", b"1"), item("b", None)])
+        await put_all(bench.store, [item("c", None), item("c", b"1"), item("d", b"1", ttl=TTL), item("d", b"2")])
         assert await bodies(bench) == {"a": b"2", "c": b"1", "d": b"2"}
         assert [one.ttl for one in await bench.store.shelf("s")] == [0, 0, 0]
 
     async def test_no_items_are_fine_and_too_many_are_refused(self, bench: Bench) -> None:
-        await bench.store.shelve([])
+        await put_all(bench.store, [])
         await put(bench, *[f"{n}" for n in range(MAX_BATCH)])
         with pytest.raises(StoreError):
             await put(bench, *[f"x{n}" for n in range(MAX_BATCH + 1)])
@@ -159,14 +164,6 @@ class ShelfRules:
             {"a": name.encode()} | ({"k": name.encode()} if name != "s" else {}) for name in names
         ]
         assert [one.shelf for one in await bench.store.shelf("s:a")] == ["s:a", "s:a"]
-
-    async def test_shelves_are_apart_from_cells_and_schedules(self, bench: Bench) -> None:
-        await bench.store.swap("s", 0, b"cell", TTL)
-        assert await bench.store.shelf("s") == []
-        await put(bench, "s")
-        [cell] = await bench.store.cells(["s"])
-        assert cell.value == b"cell"
-        assert (await bench.store.schedules()).schedules == []
 
     @pytest.mark.parametrize(
         "body",
@@ -190,13 +187,13 @@ class ShelfRules:
     async def test_another_connection_sees_the_same_shelf(self, bench: Bench) -> None:
         other = await bench.connect()
         await put(bench, "a", ttl=TTL)
-        await other.shelve([item("b", b"2")])
+        await put_all(other, [item("b", b"2")])
         assert await other.shelf("s") == await bench.store.shelf("s")
         assert await keys(bench) == ["a", "b"]
 
     async def test_nothing_is_lost_of_what_many_put_at_once(self, bench: Bench) -> None:
         stores = [bench.store, await bench.connect()] * 4
-        await asyncio.gather(*[store.shelve([item(f"{n}-{i}") for i in range(5)]) for n, store in enumerate(stores)])
+        await asyncio.gather(*[put_all(store, [item(f"{n}-{i}") for i in range(5)]) for n, store in enumerate(stores)])
         assert await keys(bench) == sorted(f"{n}-{i}" for n in range(8) for i in range(5))
 
     async def test_shelving_is_no_event_and_wakes_nobody(self, bench: Bench) -> None:

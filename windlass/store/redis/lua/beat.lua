@@ -53,7 +53,7 @@ local function beat(keys, args)
     local t, worker, acked, lease, mark = begin(keys, args), args[3], tonumber(args[4]), tonumber(args[5]), args[6]
     local key, held = t.p .. 'worker:' .. args[3], cmsgpack.unpack(args[9])
     local known = call('HMGET', key, 'dead', 'until', 'mark', 'lease')
-    local gone = { true, held, {}, false, -1, -1, t.schedules }
+    local gone = { true, held, {}, false, -1, -1, t.heeded }
     if not known[1] and acked > 0 then return pack(gone) end  -- buried, with the number of its last exchange
     if known[1] and (known[1] == '1' or tonumber(known[2]) <= t.now) then
         -- Judged lost: its jobs may be elsewhere by now, so it must not go on under this name.
@@ -94,7 +94,7 @@ local function beat(keys, args)
     local ready = any_ready(t, skills)
     commit(t)
     graphs.wake_any(t)
-    return pack({ false, lost, cancels(t, worker, call('HGET', key, 'asked')), ready, (next_due(t)), next_check(t), t.schedules })
+    return pack({ false, lost, cancels(t, worker, call('HGET', key, 'asked')), ready, (next_due(t)), next_check(t), t.heeded })
 end
 
 -- leave(settings, now, worker, crashed): answers 1 while there is more to give back. A sweep goes on if the caller does not.

@@ -155,7 +155,7 @@ local function exchange_reply(t, claims, parts, refused, asked, due, gone, drain
     table.insert(parts, 1, '\151\221' .. struct.pack('>I4', claims))
     parts[#parts + 1] = list_of(refused) .. list_of(asked) .. '\211' .. struct.pack('>i8', due)
         .. (gone and '\195' or '\194') .. (drain and '\195' or '\194')
-        .. '\207' .. struct.pack('>I8', t.schedules)
+        .. '\207' .. struct.pack('>I8', t.heeded)
     return parts
 end
 

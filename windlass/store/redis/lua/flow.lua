@@ -104,7 +104,7 @@ do
         if next(t.uniques) then unique.write(t) end
     end
 
-    -- What only time forgets: the sweep. Members of `fading` say what they are by their first letter: a gate, a lane, a unique key, a cell.
+    -- What only time forgets: the sweep. Members of `fading` say what they are by their first letter: a gate, a lane, a unique key.
     local function fade_names(t, limit)
         local due = call('ZRANGEBYSCORE', t.k.fading, '-inf', t.now, 'LIMIT', 0, limit)
         for _, member in ipairs(due) do
@@ -116,15 +116,12 @@ do
                 lanes.forget(t, name)
             elseif kind == 'u' then
                 unique.forget(t, name)
-            elseif kind == 'c' then
-                local packed = call('HGET', t.k.cells, name)
-                if packed and struct.unpack('>I6', packed, 7) <= t.now then call('HDEL', t.k.cells, name) end
             end
         end
         return #due
     end
 
-    -- What something on a shelf is called among all that passes, see shelves.lua.
+    -- What something on a shelf is called among all that passes, see items.lua.
     function flow.passing_name(shelf, key) return struct.pack('>I2', #shelf) .. shelf .. key end
 
     local function fade_items(t, limit)
@@ -132,7 +129,7 @@ do
         for _, member in ipairs(due) do
             local size = struct.unpack('>I2', member)
             local shelf, key = sub(member, 3, 2 + size), sub(member, 3 + size)
-            call('HDEL', t.p .. 'items:' .. shelf, key)
+            call('HDEL', t.p .. 'kept:' .. shelf, key)
             call('ZREM', t.p .. 'shelf:' .. shelf, key)
         end
         call_many('ZREM', t.k.passing, due)

@@ -5,7 +5,6 @@
 -- Answers one string per job: '' accepted; '=' the same job was there, with a name behind it: the one that has its unique key; 'R' the one
 -- that got its arguments; 'C' its id is taken, 'F' its queue is full, 'X' it is refused: with the reason behind it.
 --
--- fire(settings, now, fires, extras, id, body, …): moves schedules on, and takes their jobs in.
 --   fires    MessagePack: [[name, version, slot, next_slot, how many of the jobs are its, who fires], …]
 -- Answers for each: whether it was done, its row or '', and the answers to its jobs.
 
@@ -220,41 +219,4 @@ local function insert(keys, args)
     return answers
 end
 
--- One slot: false, or the answers to its jobs.
-local function fire_one(t, b, said, args, from, extras, at)
-    local name, version, slot, next_slot, jobs, worker = unpack(said)
-    local s = schedules.row(t, name)
-    if not s or s.version ~= version or s.next_slot ~= slot or s.paused ~= '' then return false end
-    local answers = take_in(t, b, args, from, from + 2 * jobs - 1, extras, at)
-    put(t, b)
-    local ids, named, first = {}, cmsgpack.unpack(pack({})), nil
-    for i = 1, jobs do
-        ids[i] = args[from + 2 * i - 2]
-        local holder = string.match(answers[i], '^[=R](.+)$')
-        if i == 1 then first = holder or (answers[i] == '' or answers[i] == '=') and ids[1] or nil end
-    end
-    s.next_slot, s.fired, s.last_slot, s.last_at = next_slot, s.fired + jobs, slot, t.now
-    if first then s.last_job = first end
-    schedules.put(t, name, s)
-    local _, task, _, queue = '', '', 1, ''
-    if jobs > 0 then _, task, _, queue = unpack_limit(args[from + 1], 3, 0) end
-    named = #ids > 0 and cjson.encode(ids) or '[]'
-    news(t, 'schedule_fired', worker, name, task, queue, '{"slot":' .. format('%d', slot) .. ',"jobs":' .. named .. '}')
-    return answers
-end
-
-local function fire(keys, args)
-    local t, said, extras = begin(keys, args), cmsgpack.unpack(args[3]), cmsgpack.unpack(args[4])
-    local b, from, at, reply = new_batch(t, true), 5, 0, {}
-    for _, one in ipairs(said) do
-        local answers = fire_one(t, b, one, args, from, extras, at)
-        local row_of, size = schedules.packed(t, one[1]), #reply
-        reply[size + 1], reply[size + 2], reply[size + 3] = answers and 1 or 0, row_of or '', answers or {}
-        from, at = from + 2 * one[5], at + one[5]
-    end
-    put_all(t, b)
-    return reply
-end
-
 register('insert', insert)
-register('fire', fire)

@@ -126,6 +126,7 @@ local function next_check(t)
     local staged = tonumber(call('ZRANGE', t.k.staging, 0, 0, 'WITHSCORES')[2])
     consider(staged and staged + t.settings.staged_for)
     if call('EXISTS', t.k.passing) == 1 then consider(t.now + 60000) end  -- something on a shelf ends by time
+    consider(tonumber(call('ZRANGE', t.k.pruning, 0, 0, 'WITHSCORES')[2]))
     for _, group in ipairs(call('HKEYS', t.k.asides)) do
         local queue, task, version = string.match(group, '^(.-)\n(.-)\n(.*)$')
         local id = call('ZRANGE', t.p .. 'aside:' .. group, 0, 0)[1]

@@ -29,7 +29,7 @@ local STATES = { [0] = 'waiting', 'scheduled', 'ready', 'running', 'succeeded', 
 -- Why a ready job is out of the ready order: not at all, nobody here declares it, it must run alone, or it is in a lane.
 local NOT_HELD, ASIDE, SOLO, LANE = 0, 1, 2, 3
 -- What may keep a job from coming in or starting; each has a file of its own, and what stands before it may call it.
-local flow, gates, lanes, unique, schedules = {}, {}, {}, {}, {}
+local flow, gates, lanes, unique = {}, {}, {}, {}
 local faults = {}  -- the dead letters, see moves.lua
 
 -- What a head says of a node's place in its graph. OPENED: it was accepted. OPEN, BROKEN: how many edges that lead to it are not

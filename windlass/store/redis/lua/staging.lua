@@ -43,7 +43,7 @@ local function new_graph(s)
 end
 
 -- Takes what is new of a part; answers a status and, if it is not accepted, why.
-local function take(t, said, args)
+function graphs.take(t, said, args)
     local id, first, commits = said[1], tonumber(args[5]), args[6] == '1'
     local known = graphs.row(t, id)
     if known and known[G.DIGEST] ~= said[4] then return 'conflict', "workflow '" .. id .. "' exists with other contents" end
@@ -71,7 +71,7 @@ end
 
 local function insert_graph(keys, args)
     local t, said = begin(keys, args), cmsgpack.unpack(args[3])
-    local status, reason = take(t, said, args)
+    local status, reason = graphs.take(t, said, args)
     graphs.work(t)
     graphs.wake(t)
     commit(t)

@@ -42,9 +42,11 @@ do
 
     -- The last instant, what is added to the server's clock, the shortest lease, and how many jobs, ranks and events there were.
     -- In one field: they are read and written by every step. Before them stands the format that all keys of the app are in.
-    local FORMAT = 4
+    local FORMAT = 5
+    LIBRARY.format = FORMAT
+
     local function read_numbers(p, reading)
-        local found = call('HMGET', p .. 'meta', 'numbers', 'followed', 'todos', 'gates', 'lanes', 'schedules')
+        local found = call('HMGET', p .. 'meta', 'numbers', 'followed', 'todos', 'gates', 'lanes', 'heeded')
         local packed = found[1]
         if not packed then
             -- Nothing was ever written, or the key was lost, for instance to an eviction: then no number may be given a second time.
@@ -61,7 +63,9 @@ do
         end
         local of, last, shift, short, n, rank, seen = struct.unpack('>BI6I6I6I6I6I6', packed)
         if of ~= FORMAT then
-            error({ err = 'WINDLASS the keys are in format ' .. of .. ', and this version of Windlass reads format ' .. FORMAT })
+            local newer = of > FORMAT
+            local hint = newer and 'restart this process with the newer version' or 'start this process again, which brings over what the version before wrote'
+            error({ err = (newer and 'OUTDATED' or 'WINDLASS') .. ' the keys are in format ' .. of .. ', and this version of Windlass reads format ' .. FORMAT .. ': ' .. hint })
         end
         return last, shift, short, n, rank, seen, found
     end
@@ -99,8 +103,8 @@ do
         local names = {
             'jobs', 'heads', 'due', 'expiring', 'watched', 'followers', 'events', 'counts', 'live', 'chunks', 'asides', 'workers',
             'leases', 'progress', 'corrupt', 'buckets', 'failed', 'sparse', 'links', 'graphs', 'metas', 'workflows', 'working', 'staging', 'todos',
-            'weights', 'gates', 'tallies', 'openings', 'fading', 'laned', 'turns', 'strict', 'uniques', 'cells', 'schedules', 'timetable',
-            'totals', 'faults', 'marks', 'passing', 'cancelled', 'skipped',
+            'weights', 'gates', 'tallies', 'openings', 'fading', 'laned', 'turns', 'strict', 'uniques',
+            'totals', 'faults', 'marks', 'passing', 'cancelled', 'skipped', 'recorded', 'pruning', 'cells',
         }
         local seen, known = {}, 0
 
@@ -132,7 +136,7 @@ do
             rows = {}, dirty = {}, adds = {}, rems = {}, counts = {}, touched = {}, ended = {}, blocks = {}, told = {},
             stamped = {}, brief = {}, unheard = {}, came = {},
             graphs = {}, changed = {}, listed = {}, todos = {}, left = found[3], released = {}, asked = {}, weights = {},
-            lanes = found[5], schedules = tonumber(found[6] or 0), tallies = {}, strict = {}, uniques = {}, marks = {}, marked = {},
+            lanes = found[5], heeded = tonumber(found[6] or 0), tallies = {}, strict = {}, uniques = {}, marks = {}, marked = {},
             freed = {}, opened = {}, wakes = {}, faults = {},
         }
         if found[4] then t.gates = gates.known(t, found[4]) end

@@ -172,11 +172,14 @@ local function sweep(keys, args)
     left = left - pruned
     for _, k in ipairs(call('SPOP', t.k.sparse, SPARSE_LISTS)) do thin(t, k) end
     if left > 0 then left = left - flow.fade(t, left) end
+    if left > 0 then left = left - flow.prune_logs(t, left) end
+    local late = tonumber(call('ZRANGE', t.k.pruning, 0, 0, 'WITHSCORES')[2])
     local rows = gates.all(t)
     if next(rows) then gates.forget(t, rows, rows) end
     commit(t)
     graphs.wake_any(t)
-    return pack({ promoted, reply.recovered, reply.quarantined, expired, parked, pruned, reply.dead, left <= 0, next_check(t), repaired })
+    local more = left <= 0 or (late ~= nil and late <= t.now)
+    return pack({ promoted, reply.recovered, reply.quarantined, expired, parked, pruned, reply.dead, more, next_check(t), repaired })
 end
 
 register('sweep', sweep, 'allow-oom')

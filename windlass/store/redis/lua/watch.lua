@@ -1,12 +1,23 @@
 -- Waiting for jobs and for events.
 local WATCH_SECONDS = 3600
 
--- watch(settings, now, client, id, …): answers MessagePack [finished, missing] and remembers the rest. '*' is every event.
+local function log_of(id) return byte(id, 1) == 10 and sub(id, 2) or nil end
+
+-- watch(settings, now, client, id, …): answers MessagePack [finished, missing] and remembers the rest. '*' is every event, a newline and a name
+-- behind it every append to a log.
 local function watch(keys, args)
     local t, client = begin(keys, args, true), args[3]
     local finished, missing, ids = {}, {}, {}
     local mine = t.p .. 'watching:' .. client
-    for i = 4, #args do ids[#ids + 1] = args[i] end
+    for i = 4, #args do
+        local log = log_of(args[i])
+        if log then
+            call('SADD', t.p .. 'following:' .. log, client)
+            call('SADD', mine, args[i])
+        else
+            ids[#ids + 1] = args[i]
+        end
+    end
     load_all(t, ids)
     for _, id in ipairs(ids) do
         local h = id ~= '*' and row(t, id)
@@ -32,6 +43,8 @@ end
 
 local function forget_watch(t, client, id)
     call('SREM', t.p .. 'watching:' .. client, id)
+    local log = log_of(id)
+    if log then return call('SREM', t.p .. 'following:' .. log, client) end
     local names = call('HGET', t.k.watched, id)
     if not names then return end
     local left = {}

@@ -1,0 +1,91 @@
+"""Items: named values on shelves, in the order of their keys. Nobody looks into them.
+
+Text is compared by its UTF-8 bytes, which is the order of code points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from windlass.store.base import MAX_BATCH
+from windlass.store.items import Item, Put
+from windlass.store.sqlite.tx import Tx, ids_json
+
+SWEPT_EVERY = 60_000
+"""How often at least what has expired is forgotten. Nobody sees it meanwhile."""
+
+READ = """
+SELECT i.shelf, i.key, i.body, i.until, i.version
+FROM json_each(?) AS e CROSS JOIN items AS i ON i.shelf = e.value ->> 0 AND i.key = e.value ->> 1
+WHERE i.until = 0 OR i.until > ?
+"""
+WRITE = "INSERT OR REPLACE INTO items (shelf, key, version, until, body) VALUES (?, ?, ?, ?, ?)"
+TAKE_OFF = "DELETE FROM items WHERE shelf = ? AND key = ?"
+PAGE = (
+    "SELECT key, body, until, version FROM items WHERE shelf = ? AND key {0} ? AND key < ? "
+    "AND (until = 0 OR until > ?) ORDER BY key {1} LIMIT ?"
+)
+FORGET = """
+DELETE FROM items WHERE (shelf, key) IN (
+    SELECT shelf, key FROM items WHERE until > 0 AND until <= ? ORDER BY until LIMIT ?
+) RETURNING 1
+"""
+ANY_EXPIRES = "SELECT 1 FROM items WHERE until > 0 LIMIT 1"
+
+Kept = dict[tuple[str, str], Item]
+
+
+def read(tx: Tx, wanted: Sequence[tuple[str, str]]) -> Kept:
+    """What there is of these shelves and keys."""
+    return {
+        (shelf, key): Item(shelf=shelf, key=key, body=body, ttl=until - tx.now if until else 0, version=version)
+        for shelf, key, body, until, version in msgspec.convert(
+            tx.all(READ, (ids_json(wanted), tx.now)), list[tuple[str, str, bytes, int, int]]
+        )
+    }  # fmt: skip
+
+
+def write(tx: Tx, puts: Sequence[Put], kept: Kept) -> list[Item]:
+    """Put what may be put; ``kept`` is what was there before. What is said last of a key holds."""
+    for put in puts:
+        place = (put.shelf, put.key)
+        if put.body is None:
+            tx.run(TAKE_OFF, place)
+            kept.pop(place, None)
+        elif put.body is not msgspec.UNSET:
+            known = kept.get(place)
+            version = known.version if known is not None and known.body == put.body else tx.take_ranks(1)
+            tx.run(WRITE, (*place, version, tx.now + put.ttl if put.ttl else 0, put.body))
+            kept[place] = Item(shelf=put.shelf, key=put.key, body=put.body, ttl=put.ttl, version=version)
+    return shown(puts, kept)
+
+
+def shown(puts: Sequence[Put], kept: Kept) -> list[Item]:
+    return [kept.get((put.shelf, put.key)) or Item(shelf=put.shelf, key=put.key) for put in puts]
+
+
+def items(tx: Tx, shelf: str, keys: Sequence[str]) -> list[Item]:
+    kept = read(tx, [(shelf, key) for key in keys])
+    return [kept.get((shelf, key)) or Item(shelf=shelf, key=key) for key in keys]
+
+
+def page(tx: Tx, name: str, after: str, until: str, limit: int, newest_first: bool) -> list[Item]:
+    # Every text is smaller than bytes: that is the end of a shelf.
+    values = (name, after, until or b"", tx.now, min(limit, MAX_BATCH))
+    sql = PAGE.format(">" if after else ">=", "DESC" if newest_first else "ASC")
+    rows = msgspec.convert(tx.all(sql, values), list[tuple[str, bytes, int, int]])
+    return [
+        Item(shelf=name, key=key, body=body, ttl=ends - tx.now if ends else 0, version=version)
+        for key, body, ends, version in rows
+    ]  # fmt: skip
+
+
+def sweep(tx: Tx, limit: int) -> int:
+    """Forget what has expired; how much that was."""
+    return len(tx.all(FORGET, (tx.now, limit)))
+
+
+def next_check(tx: Tx) -> int | None:
+    return tx.now + SWEPT_EVERY if tx.value(ANY_EXPIRES) else None
