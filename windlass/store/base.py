@@ -3,6 +3,9 @@
 An engine keeps jobs and moves them. It applies transitions and the small rules of ``core.lifecycle``; it chooses
 nothing and never looks into payloads. All methods are coroutines on the loop that opened the store; each is one atomic
 step and safe to send again after a lost reply. Driver exceptions come out as ``StoreError`` or ``StoreUnavailable``.
+
+The contract has five parts: ``Jobs``, ``Flow``, ``Graphs``, ``Items`` (in ``items.py``) and ``Reads``. A ``Store`` is
+all of them.
 """
 
 from __future__ import annotations
@@ -379,8 +382,8 @@ class Serial(Protocol):
     serial: bool
 
 
-class Store(Items, Protocol):
-    """About thirty-five methods, plural wherever there can be many."""
+class Jobs(Protocol):
+    """Jobs on their way: in, out to a worker and back, through time, changed by hand; and who is told of it."""
 
     async def open(self) -> None:
         """Connect, and create or check the schema. Opening twice is harmless."""
@@ -390,12 +393,6 @@ class Store(Items, Protocol):
 
     async def insert(self, jobs: Sequence[NewJob]) -> list[Answer]:
         """Keep new jobs: one answer per job, in order. At most MAX_BATCH of them. Wakes idle workers."""
-
-    async def insert_graph(self, graph: NewGraph, first: int, nodes: Sequence[NewJob], commit: bool) -> GraphAnswer:
-        """Stage a part of a graph, the nodes from number ``first`` on; ``commit`` makes all of it real.
-
-        Nothing of a staged graph can be seen, and it vanishes if it is not committed in time. At most MAX_BATCH nodes.
-        """
 
     async def beat(self, presence: Presence, acked_seq: int, held: Sequence[str]) -> BeatReply:
         """Register or renew a worker and reconcile what it holds.
@@ -424,18 +421,6 @@ class Store(Items, Protocol):
     ) -> ChangeReply:
         """Act on jobs by id, or on a page of those a query finds."""
 
-    async def tune(self, tunings: Sequence[Tuning]) -> list[GateInfo]:
-        """Change gates: limits, pauses, closures. One answer per tuning, the gate as it is now."""
-
-    async def gates(self, names: Sequence[str] = ()) -> list[GateInfo]:
-        """The gates of these names, or all there are."""
-
-    async def holds(self, ids: Sequence[str]) -> list[Hold | None]:
-        """What keeps each of these jobs out of the ready order, None where nothing does."""
-
-    async def uniques(self, keys: Sequence[str]) -> list[UniqueInfo | None]:
-        """Who has these unique keys."""
-
     async def watch(self, client: str, ids: Sequence[str]) -> WatchReply:
         """Answer what is over and remember to tell ``client`` (a listening name) of the rest, atomically."""
 
@@ -451,11 +436,31 @@ class Store(Items, Protocol):
     async def signal(self, names: Sequence[str]) -> None:
         """A plain wake-up for whoever listens to these names. It is lost where nobody does."""
 
-    async def get(self, ids: Sequence[str]) -> list[Job | None]:
-        """Records by id, None where there is none."""
 
-    async def find(self, query: Query) -> Page:
-        """A page of records."""
+class Flow(Protocol):
+    """What holds jobs up: gates, lanes and unique keys."""
+
+    async def tune(self, tunings: Sequence[Tuning]) -> list[GateInfo]:
+        """Change gates: limits, pauses, closures. One answer per tuning, the gate as it is now."""
+
+    async def gates(self, names: Sequence[str] = ()) -> list[GateInfo]:
+        """The gates of these names, or all there are."""
+
+    async def holds(self, ids: Sequence[str]) -> list[Hold | None]:
+        """What keeps each of these jobs out of the ready order, None where nothing does."""
+
+    async def uniques(self, keys: Sequence[str]) -> list[UniqueInfo | None]:
+        """Who has these unique keys."""
+
+
+class Graphs(Protocol):
+    """Workflows as wholes."""
+
+    async def insert_graph(self, graph: NewGraph, first: int, nodes: Sequence[NewJob], commit: bool) -> GraphAnswer:
+        """Stage a part of a graph, the nodes from number ``first`` on; ``commit`` makes all of it real.
+
+        Nothing of a staged graph can be seen, and it vanishes if it is not committed in time. At most MAX_BATCH nodes.
+        """
 
     async def inputs(self, ids: Sequence[str]) -> list[list[Input]]:
         """The sources that carry a value to each of these nodes, in order. At most four nodes in one call."""
@@ -468,6 +473,16 @@ class Store(Items, Protocol):
 
     async def members(self, graph: str, after: int = -1, limit: int = MAX_BATCH) -> list[Job]:
         """A graph's nodes, joins included, behind number ``after``, in the order they were submitted."""
+
+
+class Reads(Protocol):
+    """What others want to know; nothing here changes a job."""
+
+    async def get(self, ids: Sequence[str]) -> list[Job | None]:
+        """Records by id, None where there is none."""
+
+    async def find(self, query: Query) -> Page:
+        """A page of records."""
 
     async def lines(self, id: str, after: int = -1, limit: int = MAX_BATCH) -> list[LogLine]:
         """A job's log lines behind number ``after``."""
@@ -492,3 +507,7 @@ class Store(Items, Protocol):
 
     async def info(self) -> StoreInfo:
         """What the engine is and what it promises."""
+
+
+class Store(Jobs, Flow, Graphs, Items, Reads, Protocol):
+    """All of it: what an engine is."""

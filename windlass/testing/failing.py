@@ -28,15 +28,19 @@ from windlass.store.base import (
     Deliver,
     ExchangeReply,
     Fault,
+    Flow,
     GateInfo,
     GraphAnswer,
     GraphPage,
+    Graphs,
     Hold,
+    Jobs,
     Note,
     Page,
     Presence,
     Query,
     QueueInfo,
+    Reads,
     Store,
     StoreInfo,
     SweepReply,
@@ -50,7 +54,7 @@ from windlass.store.base import (
 from windlass.store.items import Commit, Committed, Item, Items, LogInfo, LogKeep, Moment, Record
 
 T = TypeVar("T")
-OPERATIONS = frozenset(name for part in (Items, Store) for name in vars(part) if not name.startswith("_"))
+OPERATIONS = frozenset(name for part in (Jobs, Flow, Graphs, Items, Reads) for name in vars(part) if name[0] != "_")
 Kind = Literal["fail", "lose_reply", "delay", "duplicate"]
 
 
