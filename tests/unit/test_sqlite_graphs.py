@@ -3,71 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
 
+from tests.unit.sqlite_kit import opened, statements
 from windlass.core.job import State
 from windlass.core.keep import Keep
 from windlass.core.lifecycle import Adopted
 from windlass.core.links import Inject, Shape
 from windlass.errors import StoreError
-from windlass.store.base import Action, Clock, Store, StoreSettings
-from windlass.store.sqlite import SQLiteStore, spreading, todos
-from windlass.testing.conformance.bench import Bench, ManualClock, move, value
+from windlass.store.base import Action
+from windlass.store.sqlite import spreading, todos
+from windlass.testing.conformance.bench import Bench, move, value
 from windlass.testing.conformance.graph_stop import aftermath
 from windlass.testing.conformance.outcomes import DEAD, DONE
 from windlass.testing.conformance.plans import After, Node, Plan, chain, chord, failure, fan_out, group
 
-DEFAULTS = StoreSettings()
 OF_GRAPHS = ("graphs", "nodes", "links", "parts", "todos", "watches")
-
-
-@asynccontextmanager
-async def opened(path: Path, **settings: Any) -> AsyncIterator[Bench]:
-    stores: list[SQLiteStore] = []
-
-    async def make(*, settings: StoreSettings = DEFAULTS, clock: Clock) -> Store:
-        store = SQLiteStore(f"sqlite:///{path}/jobs.db?durability=normal", settings, clock=clock)
-        await store.open()
-        stores.append(store)
-        return store
-
-    clock, chosen = ManualClock(), StoreSettings(**settings)
-    bench = Bench(make, await make(settings=chosen, clock=clock), clock, chosen)
-    try:
-        yield bench
-    finally:
-        for store in stores:
-            await store.close()
 
 
 @pytest.fixture
 async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     async with opened(tmp_path) as bench:
         yield bench
-
-
-@contextmanager
-def statements(bench: Bench) -> Iterator[list[str]]:
-    """What is asked of SQLite meanwhile."""
-    store, seen = bench.store, list[str]()
-    assert isinstance(store, SQLiteStore)
-    db = store._database._connection()
-
-    def note(cursor: object, sql: str, bindings: object) -> bool:
-        seen.append(sql)
-        return True
-
-    db.exec_trace = note
-    try:
-        yield seen
-    finally:
-        db.exec_trace = None
 
 
 def rows(path: Path, sql: str) -> list[Any]:

@@ -24,7 +24,9 @@ from windlass.store.sqlite import (
     moves,
     nodes,
     opening,
+    replacing,
     retention,
+    room,
     settle,
     staging,
     todos,
@@ -37,7 +39,7 @@ from windlass.store.sqlite import (
 from windlass.store.sqlite.connection import read_sql
 
 OF_GRAPHS = (audits, jobs, lookups, membership, nodes, opening, retention, settle, staging, todos, units, watches)
-OF_GATES = (exchange, gates, intake, items, lanes, logs, moves, turns, uniques, workers)
+OF_GATES = (exchange, gates, intake, items, lanes, logs, moves, replacing, room, turns, uniques, workers)
 TABLES = "jobs|j|lines|records|items|i|watches|nodes|graphs|links|l|parts|p|todos|s|t|lanes|keys|uniques|u|h|b"
 NO_TABLES = ("VIRTUAL TABLE", "INDEX lanes_void")
 """JSON, and an index of nothing but what is about to go."""

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from windlass.core import lifecycle
 from windlass.core.event import Row as EventRow
 from windlass.store.sqlite.codes import FAILED
 from windlass.store.sqlite.moves import shift
-from windlass.store.sqlite.tx import Skills, Tx
+from windlass.store.sqlite.tx import Skills, Tx, Who, encode, ids_json
+
+
+def declaring(queue: str, task: str, version: int) -> Who:
+    """Workers that declare a group."""
+    return partial(Skills.takes, queue=queue, task=task, version=version)
 
 
 class Group(NamedTuple):
@@ -18,28 +24,46 @@ class Group(NamedTuple):
     version: int
 
 
-def groups(tx: Tx, queue: str | None = None) -> list[Group]:
-    """All groups, or those of one queue, found by jumping from one to the next in the index."""
-    found: list[Group] = []
-    here = Group("", "", 0) if queue is None else Group(queue, "", 0)
-    while True:
-        row = tx.one(
-            "SELECT queue, task, version FROM jobs WHERE state = 2 AND hold = 1 AND (queue, task, version) > (?, ?, ?) "
-            "ORDER BY queue, task, version LIMIT 1",
-            here,
-        )
-        if row is None or (queue is not None and row[0] != queue):
-            return found
-        here = Group(*row)
-        found.append(here)
+# Groups, found by jumping from one to the next in the index: all of them, or those of some queues.
+ALL = """
+WITH RECURSIVE found (n) AS (
+    SELECT (SELECT n FROM jobs WHERE state = 2 AND hold = 1 ORDER BY queue, task, version LIMIT 1)
+    UNION ALL
+    SELECT (
+        SELECT n FROM jobs WHERE state = 2 AND hold = 1 AND (queue, task, version) > (h.queue, h.task, h.version)
+        ORDER BY queue, task, version LIMIT 1
+    ) FROM found CROSS JOIN jobs AS h ON h.n = found.n
+)
+SELECT h.queue, h.task, h.version FROM found CROSS JOIN jobs AS h ON h.n = found.n ORDER BY 1, 2, 3
+"""
+OF_QUEUES = """
+WITH RECURSIVE found (n) AS (
+    SELECT (SELECT n FROM jobs WHERE state = 2 AND hold = 1 AND queue = value ORDER BY task, version LIMIT 1)
+    FROM json_each(?)
+    UNION ALL
+    SELECT (
+        SELECT n FROM jobs
+        WHERE state = 2 AND hold = 1 AND queue = h.queue AND (task, version) > (h.task, h.version)
+        ORDER BY task, version LIMIT 1
+    ) FROM found CROSS JOIN jobs AS h ON h.n = found.n
+)
+SELECT h.queue, h.task, h.version FROM found CROSS JOIN jobs AS h ON h.n = found.n ORDER BY 1, 2, 3
+"""
+
+
+def groups(tx: Tx, queues: Iterable[str] | None = None) -> list[Group]:
+    """All groups, or those of some queues."""
+    return [Group(*row) for row in (tx.all(ALL) if queues is None else tx.all(OF_QUEUES, (ids_json(queues),)))]
+
+
+UNDECLARE = "INSERT OR REPLACE INTO undeclared SELECT value ->> 0, value ->> 1, value ->> 2, ?2 FROM json_each(?1)"
 
 
 def undeclare(tx: Tx, skills: Skills) -> None:
     """A worker goes: what it declared counts as unknown from now on, not from when it was set aside."""
-    for queue in skills.queues:
-        for group in groups(tx, queue):
-            if skills.takes(*group):
-                tx.run("INSERT OR REPLACE INTO undeclared VALUES (?, ?, ?, ?)", (*group, tx.now))
+    gone = [group for group in groups(tx, skills.queues) if skills.takes(*group)]
+    if gone:
+        tx.run(UNDECLARE, (encode(gone).decode(), tx.now))
 
 
 def unknown(tx: Tx) -> list[tuple[Group, int]]:

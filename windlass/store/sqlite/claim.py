@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import partial
 from operator import attrgetter
 
 import msgspec
@@ -11,7 +10,7 @@ import msgspec
 from windlass.core import lifecycle
 from windlass.core.job import Claim
 from windlass.store.base import MAX_BATCH, Want
-from windlass.store.sqlite.asides import Group, groups
+from windlass.store.sqlite.asides import Group, declaring, groups
 from windlass.store.sqlite.candidates import (
     FIRST_SOLO,
     FROM_ASIDE,
@@ -29,6 +28,7 @@ from windlass.store.sqlite.moves import shift
 from windlass.store.sqlite.turns import Gating, Turns, lane_name, terms_of
 from windlass.store.sqlite.tx import Skills, Tx, Values, ids_json
 
+SET_ASIDE = "UPDATE jobs SET hold = 1, aside_at = ? WHERE n IN (SELECT value FROM json_each(?))"
 TASK_AND_QUEUE = attrgetter("task", "queue")
 
 
@@ -137,7 +137,7 @@ class Claiming:
         """Up to ``take`` jobs in ready order, with what others set aside and this worker declares."""
         if self.taken:  # the same queue may be wanted twice
             self.write()
-        aside = [group for group in groups(self.tx, queue) if self.skills.takes(*group)] if held_back else []
+        aside = [group for group in groups(self.tx, [queue]) if self.skills.takes(*group)] if held_back else []
         if self.tx.lanes or self.tx.gates or aside:
             Turns(self, queue, aside).take(take)
             return
@@ -197,6 +197,11 @@ class Claiming:
         if self.taken:
             self.tx.run("INSERT INTO granted VALUES (?, ?, ?, ?)", (self.worker, self.seq, self.tx.now, self.take()))
 
+    def write_turns(self, lanes: str, queue: str, plain_turn: int) -> None:
+        """The same, with what became of the lanes of a queue that had their turns, and of its plain order."""
+        values = (self.worker, self.seq, self.tx.now, self.take(), lanes, queue, plain_turn)
+        self.tx.run("INSERT INTO turned VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+
     def take(self) -> str:
         """The grants not yet written, which the caller will write."""
         started = Counter(map(TASK_AND_QUEUE, self.granted[len(self.granted) - len(self.taken) :]))
@@ -220,12 +225,10 @@ class Claiming:
             tx.record(kind, "", [[job.id, job.task, job.queue, {"reason": lifecycle.EXPIRED}]])
         shift(tx, (expired_row(job.n, job.expire_to, job.crashes, job.max_crashes) for job in over))
         strange = [job for job in unfit if not self.is_over(job)]
-        tx.run(
-            "UPDATE jobs SET hold = 1, aside_at = ? WHERE n IN (SELECT value FROM json_each(?))",
-            (tx.now, ids_json(job.n for job in strange)),
-        )
-        for (task, version), count in Counter((job.task, job.version) for job in strange).items():
-            tx.wake(queue, count, partial(Skills.takes, queue=queue, task=task, version=version), but=self.worker)
+        if strange:
+            tx.run(SET_ASIDE, (tx.now, ids_json(job.n for job in strange)))
+        kinds = Counter((job.task, job.version) for job in strange)
+        tx.wake_all(((queue, count, declaring(queue, *kind)) for kind, count in kinds.items()), but=self.worker)
         self.turned_away += len(unfit) + len(stopped)
         # Bounded like every call; the worker is woken at once to go on.
         self.more = self.turned_away >= MAX_BATCH

@@ -98,9 +98,8 @@ def exchange(tx: Tx, worker: str, seq: int, moves: Sequence[Transition], want: W
         opened += found
         drain = found.total() > 0 and claiming.claim(False)
     _write(tx, row, claiming, refused)
-    for queue, count in promoted.items():
-        if tx.value("SELECT 1 FROM jobs WHERE state = 2 AND queue = ? AND hold = 0 LIMIT 1", (queue,)):
-            tx.wake(queue, count, but=row.n)
+    if promoted:
+        tx.wake_queues({queue: promoted[queue] for (queue,) in tx.all(LEFT, (ids_json(promoted),))}, but=row.n)
     if tx.ended or tx.todos:
         _go_on(tx, row)
     if opened or claiming.opened or is_gated(tx):
@@ -115,16 +114,20 @@ def is_gated(tx: Tx) -> bool:
     return bool(tx.lanes or tx.gates or tx.touched or tx.over)
 
 
+LEFT = "SELECT value FROM json_each(?) WHERE EXISTS (SELECT 1 FROM jobs WHERE state = 2 AND queue = value AND hold = 0)"
 CLAIMABLE = (
-    "SELECT (SELECT count(*) FROM (SELECT 1 FROM lanes WHERE queue = ?1 AND state = 0 LIMIT ?2)) "
-    "+ (SELECT count(*) FROM (SELECT 1 FROM jobs WHERE state = 2 AND queue = ?1 AND hold < 3 LIMIT ?2))"
+    "SELECT value, (SELECT count(*) FROM (SELECT 1 FROM lanes WHERE queue = value AND state = 0 LIMIT ?2)) "
+    "+ (SELECT count(*) FROM (SELECT 1 FROM jobs WHERE state = 2 AND queue = value AND hold < 3 LIMIT ?2)) "
+    "FROM json_each(?1)"
 )
 
 
 def _wake_for_lanes(tx: Tx, row: WorkerRow, opened: Counter[str]) -> None:
     """Others are woken for what this worker did not take of what may start now."""
-    left = {queue: tx.value(CLAIMABLE, (queue, count)) for queue, count in opened.items() if count > 0}
-    wake(tx, Counter({queue: min(left[queue], opened[queue]) for queue in left}), but=row.n)
+    opened = +opened
+    if opened and tx.idle:
+        left = tx.all(CLAIMABLE, (ids_json(opened), max(opened.values())))
+        wake(tx, Counter({queue: min(count, opened[queue]) for queue, count in left}), but=row.n)
 
 
 def _go_on(tx: Tx, row: WorkerRow) -> None:

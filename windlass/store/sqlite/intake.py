@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from windlass.core import lifecycle
 from windlass.core.event import Row as EventRow
 from windlass.core.job import NewJob
 from windlass.core.limits import NO_LIMITS, Limits
@@ -16,7 +15,8 @@ from windlass.store.shared import CODE, STATES
 from windlass.store.sqlite import uniques
 from windlass.store.sqlite.codes import BAND, FAILED, READY, SCHEDULED, WAITING, to_text
 from windlass.store.sqlite.jobs import DUE, HOLD, PLACE, STATE, with_terms
-from windlass.store.sqlite.moves import shift
+from windlass.store.sqlite.replacing import Replacing
+from windlass.store.sqlite.room import Room
 from windlass.store.sqlite.todos import work_off
 from windlass.store.sqlite.tx import Tx, decode, encode, ids_json
 
@@ -99,19 +99,22 @@ class Intake:
 
     def __init__(self, tx: Tx, jobs: Sequence[NewJob], pressed: bool) -> None:
         self.tx, self.pressed = tx, pressed
-        keys = [job.terms.unique for job in jobs if job.terms is not None and job.terms.unique]
-        self._holds = uniques.held(tx, keys)
-        self._met: set[str] = set()
-        """Keys that something was done about since ``_holds`` was read."""
-        self._base: dict[str, int] = {}
+        self._unique = [job.terms.unique for job in jobs if job.terms is not None and job.terms.unique]
+        self._again = {key for key, many in Counter(self._unique).items() if many > 1}
+        """Keys that more than one call of the batch is about."""
+        self._room = Room(tx, jobs)
+        self._replacing = Replacing(tx)
+        self._holds: dict[str, uniques.Hold] | None = uniques.held(tx, self._unique)
+        """Who has the keys, as of now; None: to be read anew."""
+        self._base: dict[str, int] | None = None
         self._ready: Counter[str] = Counter()
-        """Ready jobs by queue: before this call, and those it brings."""
-        self._rows: list[list[Any]] = []
+        """Ready jobs by queue: in the database, if that was read, and those that are not written yet."""
+        self._new: list[tuple[NewJob, list[Any]]] = []
         self._keys: list[tuple[str, str, int]] = []
+        self._successors: list[tuple[str, str]] = []
         self._fresh: list[EventRow] = []
         self._duplicates: list[EventRow] = []
         self._replaced: list[EventRow] = []
-        self._dropped: list[EventRow] = []
 
     def take(self, job: NewJob, payload: str) -> Answer:
         tx, terms = self.tx, job.terms
@@ -126,31 +129,24 @@ class Intake:
             full = self._press(job, limits)
             if full is not None:
                 return full
-        self._add(job, row, succeeds=hold is not None)
+        self._add(job, row, hold)
         return ACCEPTED
 
     def _holder(self, key: str) -> uniques.Hold | None:
-        if key not in self._met:
-            self._met.add(key)
-            return self._holds.get(key)
-        self._write()
-        return uniques.held(self.tx, [key]).get(key)
+        if self._holds is None:
+            self._write()
+            self._holds = uniques.held(self.tx, self._unique)
+        return self._holds.get(key)
 
     def _meet(self, job: NewJob, hold: uniques.Hold) -> Answer | None:
         """Its unique key is held: what becomes of it. None: it is accepted as the holder's successor."""
         assert job.terms is not None
-        call = uniques.meet(self.tx, job, job.terms, hold)
+        call = self._replacing.meet(job, job.terms, hold)
         if call.event == "duplicate":
             self._duplicates.append(list(call.row))
         elif call.event:
             self._replaced.append(list(call.row))
-            self._count_anew()
         return call.answer
-
-    def _count_anew(self) -> None:
-        self._write()
-        self._base.clear()
-        self._ready.clear()
 
     def _press(self, job: NewJob, limits: Limits) -> Answer | None:
         """A full queue: why not; or the oldest makes room."""
@@ -158,69 +154,85 @@ class Intake:
         most = limits.max_ready if limits.max_ready is not None else terms.max_ready if terms is not None else 0
         if not most:
             return None
-        if job.queue not in self._base:
-            self._count_anew()
-            self._base[job.queue] = tx.counted(job.queue, READY)
-        if self._base[job.queue] + self._ready[job.queue] < most:
+        if self._base is None:
+            self._base = tx.counted_in(self._room.queues, READY)
+        if self._base[job.queue] + self._ready[job.queue] + self._replacing.ready[job.queue] < most:
             return None
         if terms is None or not terms.drop_oldest:
             return Answer(Accept.FULL, f"queue {job.queue!r} has {most} ready jobs or more")
-        self._count_anew()
-        self._dropped += drop_oldest(tx, job.queue, most)
-        self._met.update(self._holds)  # the one that went may have had one of them
+        if self._replacing.changed:  # priorities, or what is ready
+            self._write()
+        self._drop_oldest(job.queue, most)
         return None
 
-    def _add(self, job: NewJob, row: list[Any], succeeds: bool) -> None:
+    def _drop_oldest(self, queue: str, most: int) -> None:
+        old = self._room.drop(queue, most, self._new)
+        if old is None:
+            return
+        self._ready[queue] -= 1
+        holds = self._holds or {}
+        hold = holds.get(old.unique)
+        if hold is not None and hold.holder == old.id:
+            hold.state = FAILED
+            if not hold.is_held(self.tx.now):
+                del holds[hold.key]
+
+    def _add(self, job: NewJob, row: list[Any], hold: uniques.Hold | None) -> None:
+        """``hold``: it is the successor of who has its key."""
         tx, terms = self.tx, job.terms
-        if succeeds:
+        if hold is not None:
             row[STATE], row[PLACE] = WAITING, 0
-        lane = with_terms(tx, row, terms)
-        if lane:
-            tx.touch(job.queue, lane).joined += 1
         if row[STATE] == READY:
             self._ready[job.queue] += 1
-        self._rows.append(row)
+            if job.queue in self._room.read:
+                self._room.add(job, row)
+        self._new.append((job, row))
         self._fresh.append([job.id, job.task, job.queue])
         if terms is not None and terms.unique:
-            if succeeds:
-                self._write()
-                uniques.succeed_to(tx, terms.unique, job.id)
+            if hold is None:
+                until = tx.now + terms.window if terms.window else 0
+                self._keys.append((terms.unique, job.id, until))
             else:
-                self._keys.append((terms.unique, job.id, tx.now + terms.window if terms.window else 0))
+                self._successors.append((terms.unique, job.id))
+            if terms.unique in self._again:
+                self._remember(terms.unique, job, row, hold)
+
+    def _remember(self, key: str, job: NewJob, row: list[Any], hold: uniques.Hold | None) -> None:
+        """For the next call that is about the key."""
+        if hold is None:
+            until = self._keys[-1][2]
+            hold = uniques.Hold(key, job.id, 0, until, row[STATE])
+            if self._holds is not None:
+                self._holds[key] = hold
+        else:
+            hold.successor = True
+        hold.target = uniques.Target(0, job.id, job.task, job.queue, row[STATE], self.tx.now, 0, job.max_crashes)
+        hold.target.row = row
 
     def _write(self) -> None:
-        if self._rows:
-            write(self.tx, "admit", self._rows)
-            self._rows = []
+        """What was gathered so far. What was read before is read anew then."""
+        tx = self.tx
+        for job, row in self._new:
+            lane = with_terms(tx, row, job.terms)
+            if lane:
+                tx.touch(job.queue, lane).joined += 1
+        if self._new:
+            write(tx, "admit", [row for _, row in self._new])
         uniques.take(self.tx, self._keys)
-        self._keys = []
+        uniques.succeed_to(self.tx, self._successors)
+        self._replacing.write()
+        self._room.write()
+        self._new, self._keys, self._successors = [], [], []
+        self._holds = self._base = None
+        self._ready.clear()
 
     def finish(self, again: list[EventRow]) -> None:
         self._write()
         self.tx.record("enqueued", "", self._fresh)
         self.tx.record("duplicate", "", again + self._duplicates)
         self.tx.record("replaced", "", self._replaced)
-        self.tx.record("failed", "", self._dropped)  # those of this call may be among them
+        self.tx.record("failed", "", self._room.dropped)  # those of this call may be among them
         work_off(self.tx)
-
-
-# All ready jobs of a full queue, in nothing but the index.
-OLDEST = """
-SELECT n, id, task, crashes, max_crashes FROM jobs WHERE n = (
-    SELECT n FROM jobs INDEXED BY jobs_ready WHERE state = 2 AND queue = ? ORDER BY priority, n LIMIT 1
-)
-"""
-
-
-def drop_oldest(tx: Tx, queue: str, most: int) -> list[EventRow]:
-    """The oldest ready job of the lowest priority makes room for another; what is to be told of it."""
-    found = tx.one(OLDEST, (queue,))
-    if found is None:
-        return []
-    n, id, task, crashes, max_crashes = found
-    error = lifecycle.dropped_error(queue, most).decode()
-    shift(tx, [[n, FAILED, 0, 0, lifecycle.DROPPED, error, "queue-full", crashes, max_crashes]])
-    return [[id, task, queue, {"reason": lifecycle.DROPPED}]]
 
 
 def _known(job: NewJob, payload: str, said: list[Any], again: list[EventRow]) -> Answer:
@@ -241,11 +253,10 @@ def _known_node(job: NewJob, payload: str, said: list[Any], again: list[EventRow
 
 
 def _announce(tx: Tx, rows: list[list[Any]]) -> None:
-    kinds = Counter((row[3], row[STATE], len(row) > HOLD and row[HOLD]) for row in rows)
-    for (queue, state, held), count in kinds.items():
+    for (queue, state), count in Counter((row[3], row[STATE]) for row in rows).items():
         tx.count(queue, state, count)
-        if state == READY and not held:
-            tx.wake(queue, count)
+    if tx.idle:
+        tx.wake_queues(Counter(row[3] for row in rows if row[STATE] == READY and not (len(row) > HOLD and row[HOLD])))
 
 
 def _wake_for_due(tx: Tx, rows: list[list[Any]]) -> None:

@@ -20,7 +20,8 @@ JOB_COLUMNS = (
     "fingerprint, enqueued_at, due_at, expires_at, started_at, finished_at, result, error, progress, terms, node"
 )
 
-STATE, PLACE, DUE, NODE, HOLD, NUMBER, LANE_NAME, TERMS = 7, 8, 9, 16, 17, 18, 19, 20
+VERSION, PRIORITY, PAYLOAD, META, STATE, PLACE, DUE = 2, 4, 5, 6, 7, 8, 9
+NODE, HOLD, NUMBER, LANE_NAME, TERMS = 16, 17, 18, 19, 20
 """Places in a row of `admit`, the first ones of which are also those of `accept`."""
 
 

@@ -6,19 +6,21 @@ Jobs are moved elsewhere; here is only what that means for their lanes, and who 
 from __future__ import annotations
 
 from collections import Counter
-from functools import partial
 from typing import Any
 
 import msgspec
 
 from windlass.core.terms import breaker_gate, is_strict, queue_gate, task_gate
 from windlass.store.base import MAX_BATCH
-from windlass.store.sqlite.asides import groups
+from windlass.store.sqlite.asides import declaring, groups
 from windlass.store.sqlite.book import OPEN as IS_OPEN
 from windlass.store.sqlite.book import WAITED_AT
 from windlass.store.sqlite.codes import FIRST_TERMINAL, LANE, READY
-from windlass.store.sqlite.tx import Skills, Touch, Tx, decode, encode, ids_json
+from windlass.store.sqlite.tx import Touch, Tx, Who, decode, encode, ids_json
 from windlass.store.sqlite.uniques import succeed
+
+Name = tuple[str, str]
+"""The queue and the name of a lane."""
 
 OPEN, WAITS, HELD, GAP, EMPTY = range(5)
 NONE_SUCH = -1
@@ -32,8 +34,15 @@ SELECT json_group_array(json_array(e.key, coalesce(l.state, -1), coalesce(l.turn
     coalesce(b.hold, 0), coalesce(h.task, ''), coalesce(h.terms ->> 4, 0), coalesce(h.terms ->> 7, ''),
     coalesce(iif(b.hold = 3, b.n, h.n), 0),
     coalesce(iif(b.hold = 3, b.crashes > 0 AND b.crashes = b.max_crashes - 1,
-                             h.crashes > 0 AND h.crashes = h.max_crashes - 1), 0)))
-FROM jsonb_each(?) AS e LEFT JOIN lanes AS l ON l.queue = e.value ->> 0 AND l.name = e.value ->> 1
+                             h.crashes > 0 AND h.crashes = h.max_crashes - 1), 0),
+    CASE WHEN l.state > 0 AND (e.value ->> 3 OR coalesce(h.n, 0) <> l.head) THEN (
+        SELECT count(*) FROM (SELECT 1 FROM jobs WHERE state = 2 AND hold = 3 AND queue = e.value ->> 0
+                              AND coalesce(lane, 't' || task) = e.value ->> 1 LIMIT ?2)
+    ) WHEN e.value ->> 2 THEN (
+        SELECT count(*) FROM (SELECT 1 FROM jobs WHERE state = 2 AND hold = 3 AND queue = e.value ->> 0
+                              AND coalesce(lane, 't' || task) = e.value ->> 1 LIMIT 2)
+    ) ELSE 0 END))
+FROM jsonb_each(?1) AS e LEFT JOIN lanes AS l ON l.queue = e.value ->> 0 AND l.name = e.value ->> 1
 LEFT JOIN jobs AS h ON h.n = (
     SELECT n FROM jobs WHERE state = 2 AND hold = 3 AND queue = e.value ->> 0
         AND coalesce(lane, 't' || task) = e.value ->> 1 ORDER BY number, place LIMIT 1
@@ -41,15 +50,20 @@ LEFT JOIN jobs AS h ON h.n = (
 LEFT JOIN jobs AS b ON b.n = l.holder AND b.queue = l.queue
 """
 SET_SOLO = "UPDATE jobs SET hold = 2 WHERE n IN (SELECT value FROM json_each(?))"
-JOBS = (
-    "SELECT count(*) FROM (SELECT 1 FROM jobs WHERE state = 2 AND hold = 3 AND queue = ? "
-    "AND coalesce(lane, 't' || task) = ? LIMIT ?)"
-)
 DUE = "SELECT queue, name FROM lanes WHERE opens > 0 AND opens <= ? ORDER BY opens LIMIT ?"
-AT_KEY = "SELECT queue, name FROM lanes WHERE state = 1 AND gate = ?"
-AT_KEYS = "SELECT queue, name FROM lanes WHERE state = 1 AND gate >= ?1 AND gate < ?2 AND queue = ?3 LIMIT ?4"
-AT_GATE = "SELECT queue, name FROM lanes WHERE state = 1 AND gate = ? LIMIT ?"
-OF_QUEUE = "SELECT name, units FROM lanes WHERE state = 1 AND gate = ? AND queue = ? ORDER BY turn LIMIT ?"
+AT_KEY = "SELECT l.queue, l.name FROM json_each(?) AS e CROSS JOIN lanes AS l ON l.state = 1 AND l.gate = e.value"
+AT_KEYS = (
+    "SELECT value, l.queue, l.name FROM json_each(?1) CROSS JOIN lanes AS l ON l.n IN (SELECT n FROM lanes "
+    "WHERE state = 1 AND gate >= 'key:' || value || ':' AND gate < 'key:' || value || ';' AND queue = value LIMIT ?2)"
+)
+AT_GATES = (
+    "SELECT value, l.queue, l.name FROM json_each(?1) CROSS JOIN lanes AS l ON l.n IN (SELECT n FROM lanes "
+    "WHERE state = 1 AND gate = value LIMIT ?2)"
+)
+OF_QUEUES = (
+    "SELECT e.key, l.name, l.units FROM json_each(?1) AS e CROSS JOIN lanes AS l ON l.n IN (SELECT n FROM lanes "
+    "WHERE state = 1 AND gate = e.value ->> 0 AND queue = e.value ->> 1 ORDER BY turn LIMIT ?2) ORDER BY e.key, l.turn"
+)
 NEXT = "SELECT min(opens) FROM lanes WHERE opens > 0"
 ORPHANED = (
     "SELECT json_group_array(json_array(l.queue, l.name)) FILTER (WHERE l.state = 2 AND j.n IS NULL), max(l.n), "
@@ -85,6 +99,8 @@ class Look(msgspec.Struct, array_like=True):
     """The job whose turn it is: the head, or the holder if that is back."""
     alone: int
     """That job must run alone."""
+    count: int
+    """How many jobs it has; counted only where it may get on, and up to two where one left it and one came."""
 
 
 _looks = msgspec.json.Decoder(list[Look]).decode
@@ -103,8 +119,8 @@ def refresh(tx: Tx) -> Counter[str]:
     names = list(tx.touched)
     touches, tx.touched = list(tx.touched.values()), {}
     rows, alone = [], []
-    room: dict[tuple[str, str], int] = {}
-    for look in _looks(tx.value(LOOK, (encode(names).decode(),))):
+    giving: list[tuple[Look, Touch, Name]] = []
+    for look in _looks(tx.value(LOOK, (_asked(names, touches), MAX_BATCH))):
         queue, name = names[look.i]
         row = _decide(tx, look, touches[look.i], names[look.i])
         if row is not None:
@@ -118,7 +134,8 @@ def refresh(tx: Tx) -> Counter[str]:
             elif row[0] == GAP and look.stood != look.head:
                 may_give[queue] += 1  # somebody must set an alarm
             elif row[0] == OPEN and look.head:
-                may_give[queue] += _may_give(tx, look, touches[look.i], names[look.i], room)
+                giving.append((look, touches[look.i], names[look.i]))
+    may_give += _may_give(tx, giving)
     if alone:
         tx.run(SET_SOLO, (ids_json(alone),))
     if rows:
@@ -127,16 +144,29 @@ def refresh(tx: Tx) -> Counter[str]:
     return may_give
 
 
-def _may_give(tx: Tx, look: Look, touch: Touch, name: tuple[str, str], room: dict[tuple[str, str], int]) -> int:
-    """How many jobs an open lane may give beyond what somebody was woken for: as far as the gates of its head let
-    them through."""
-    opened = look.state != OPEN
-    if is_strict(name[1]):
-        count = int(opened)
-    elif opened and look.state != NONE_SUCH:
-        count = tx.value(JOBS, (*name, MAX_BATCH))
-    else:
-        count = touch.joined
+def _asked(names: list[Name], touches: list[Touch]) -> str:
+    """What LOOK takes: the lanes, each with whether one job left it and one came, and whether it may get on."""
+    return encode([
+        (*name, touch.left and touch.joined == 1, touch.free and not is_strict(name[1]))
+        for name, touch in zip(names, touches, strict=True)
+    ]).decode()  # fmt: skip
+
+
+def _may_give(tx: Tx, lanes: list[tuple[Look, Touch, Name]]) -> Counter[str]:
+    """By queue, how many jobs open lanes may give beyond what somebody was woken for, as far as gates let them."""
+    room: dict[tuple[str, str], int] = {}
+    may_give: Counter[str] = Counter()
+    for look, touch, name in lanes:
+        if is_strict(name[1]):
+            count = int(look.state != OPEN)
+        else:
+            count = touch.joined if look.state in (OPEN, NONE_SUCH) else look.count
+        may_give[name[0]] += _let_through(tx, look, name, count, room)
+    return may_give
+
+
+def _let_through(tx: Tx, look: Look, name: Name, count: int, room: dict[tuple[str, str], int]) -> int:
+    """How many of so many jobs of a lane the gates of its head have room for."""
     if count > 1:
         queue_says = tx.book.limits(queue_gate(name[0])).key_limit if tx.gates else None
         limit = (look.key_limit if queue_says is None else queue_says) if name[1][0] == "k" else 0
@@ -148,18 +178,18 @@ def _may_give(tx: Tx, look: Look, touch: Touch, name: tuple[str, str], room: dic
     return count
 
 
-def _was_emptied(tx: Tx, touch: Touch, lane: tuple[str, str]) -> bool:
+def _was_emptied(look: Look, touch: Touch) -> bool:
     """Its only job left, and it or another came."""
-    return touch.left and touch.joined == 1 and tx.value(JOBS, (*lane, 2)) == 1
+    return touch.left and touch.joined == 1 and look.count == 1
 
 
-def _decide(tx: Tx, look: Look, touch: Touch, lane: tuple[str, str]) -> list[Any] | None:
+def _decide(tx: Tx, look: Look, touch: Touch, lane: Name) -> list[Any] | None:
     """The lane's row as `relane` in steps.sql takes it, behind queue and name. None: there is no such lane."""
     if look.state == NONE_SUCH and not look.head and not touch.over:
         return None
     holder = look.holder if 0 <= look.holder_state < FIRST_TERMINAL and look.holder not in touch.moved else 0
     expected = max(look.expected, touch.over + 1)
-    had_jobs = (look.was_head or look.state in (OPEN, WAITS)) and not _was_emptied(tx, touch, lane)
+    had_jobs = (look.was_head or look.state in (OPEN, WAITS)) and not _was_emptied(look, touch)
     turn = look.turn if had_jobs else tx.take_ranks(1)
     state, gate, opens, stood, stood_at, until = OPEN, None, 0, 0, 0, 0
     if holder:
@@ -190,9 +220,9 @@ def follow(tx: Tx, openings: bool = True) -> Counter[str]:
     while tx.over:
         may_start += succeed(tx)
     if tx.left:
-        for queue, lane in tx.left:
-            for name in tx.all(AT_KEY, (f"key:{queue}:{lane[1:]}",)):
-                look_again(tx, *name)
+        gates = dict.fromkeys(f"key:{queue}:{lane[1:]}" for queue, lane in tx.left)
+        for name in tx.all(AT_KEY, (ids_json(gates),)):
+            look_again(tx, *name)
         tx.left = set()
     if tx.lanes and tx.gates and openings:
         _open_gates(tx)
@@ -205,7 +235,8 @@ def follow(tx: Tx, openings: bool = True) -> Counter[str]:
 
 def open_due(tx: Tx) -> None:
     """Lanes that time opens."""
-    for name in tx.all(DUE, (tx.now, MAX_BATCH)) if tx.lanes else ():
+    # What was put off in this transaction is not due in it.
+    for name in tx.all(DUE, (tx.now, MAX_BATCH)) if tx.opens is not None and tx.opens <= tx.now else ():
         look_again(tx, *name)
 
 
@@ -217,47 +248,52 @@ def settle_down(tx: Tx) -> None:
 
 def wake(tx: Tx, may_start: Counter[str], but: int = 0) -> None:
     """Idle workers, as many of each queue as may start something; and those that declare what was set aside."""
-    for queue, count in may_start.items():
-        for group in groups(tx, queue) if tx.gates and tx.idle and count > 0 else ():
-            tx.wake(queue, 1, partial(Skills.takes, queue=queue, task=group.task, version=group.version), but=but)
-        tx.wake(queue, count, but=but)
+    queues = [queue for queue, count in may_start.items() if count > 0]
+    calls: list[tuple[str, int, Who | None]] = [(queue, may_start[queue], None) for queue in queues]
+    for group in groups(tx, queues) if queues and tx.gates and tx.idle else ():
+        calls.insert(0, (group.queue, 1, declaring(*group)))
+    tx.wake_all(calls, but)
 
 
 def _open_gates(tx: Tx) -> None:
     """Gates at which lanes wait and that let something through: as many lanes as there are units to be had, of each
     queue, for who works on one may know nothing of the others."""
     book = tx.book
-    for name, gate in book.gates.items():
-        if gate.opening and name.startswith("queue:"):
-            _open_keys(tx, name)
-        elif gate.opening:
-            waiting = tx.all(AT_GATE, (name, MAX_BATCH))
-            for lane in waiting:
-                look_again(tx, *lane)
-            book.put(name, opening=int(len(waiting) == MAX_BATCH))
-    for name, queue, _ in tx.all(WAITED_AT):
-        if not book.gates[name].opening:
-            _open_gate(tx, name, queue, book.room(name))
+    tuned = [name for name, gate in book.gates.items() if gate.opening]
+    if tuned:
+        # The gate of a queue was tuned, and with it those of all its keys.
+        queues = [name.removeprefix("queue:") for name in tuned if name.startswith("queue:")]
+        _look_at_all(tx, AT_KEYS, queues, "queue:")
+        _look_at_all(tx, AT_GATES, [name for name in tuned if not name.startswith("queue:")])
+    rooms = [(name, queue, book.room(name)) for name, queue, _ in tx.all(WAITED_AT) if name not in tuned]
+    rooms = [(name, queue, room) for name, queue, room in rooms if room]
+    if rooms:
+        _open_lanes(tx, rooms)
 
 
-def _open_gate(tx: Tx, gate: str, queue: str, room: int) -> None:
-    """In the order of their turns, as far as there is room."""
-    for lane, units in tx.all(OF_QUEUE, (gate, queue, room)) if room else ():
+def _look_at_all(tx: Tx, sql: str, names: list[str], kind: str = "") -> None:
+    """All lanes that wait where something was tuned: what is more than one step may do is left for the next."""
+    waiting = tx.all(sql, (ids_json(names), MAX_BATCH)) if names else []
+    for _, *lane in waiting:
+        look_again(tx, *lane)
+    many = Counter(name for name, *_ in waiting)
+    for name in names:
+        if many[name] < MAX_BATCH:
+            tx.book.put(f"{kind}{name}", opening=0)
+
+
+def _open_lanes(tx: Tx, rooms: list[tuple[str, str, int]]) -> None:
+    """Of each gate and queue the lanes that wait, in the order of their turns, as far as there is room."""
+    most = max(room for *_, room in rooms)
+    left = [room for *_, room in rooms]
+    for i, lane, units in tx.all(OF_QUEUES, (encode(rooms).decode(), most)):
+        gate, queue, _ = rooms[i]
         # What weighs more than there is room for may pass all the same, as the first.
-        if room <= 0 or (units > room and tx.book.opens(gate, units) != IS_OPEN):
-            break
-        room -= units
+        if left[i] <= 0 or (units > left[i] and tx.book.opens(gate, units) != IS_OPEN):
+            left[i] = 0
+            continue
+        left[i] -= units
         look_again(tx, queue, lane)
-
-
-def _open_keys(tx: Tx, gate: str) -> None:
-    """The gate of a queue was tuned, and with it those of all its keys."""
-    queue = gate.removeprefix("queue:")
-    waiting = tx.all(AT_KEYS, (f"key:{queue}:", f"key:{queue};", queue, MAX_BATCH))
-    for name in waiting:
-        look_again(tx, *name)
-    if len(waiting) < MAX_BATCH:
-        tx.book.put(gate, opening=0)
 
 
 def next_opening(tx: Tx) -> int | None:

@@ -57,8 +57,8 @@ def settle(tx: Tx, worker: int, name: str, moves: Sequence[Transition]) -> list[
     for i, job, id, node in tx.all(WAITING_NOW) if adopted else ():
         adopt(tx, job, id, node, adopted[i], moves[i].replaced)
     if any(move.to is State.READY for move in moves):
-        for queue, count in tx.all("SELECT queue, count(*) FROM moved WHERE goes = 2 AND hold <> 3 GROUP BY queue"):
-            tx.wake(queue, count, but=worker)
+        ready = tx.all("SELECT queue, count(*) FROM moved WHERE goes = 2 AND hold <> 3 GROUP BY queue")
+        tx.wake_queues(dict(ready), but=worker)
     if held == len(moves):
         return []
     applied = set(decode(tx.value("SELECT json_group_array(i) FROM moved")))

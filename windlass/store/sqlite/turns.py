@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from windlass.store.sqlite.claim import Claiming
 
 LANES = (
-    "SELECT json_group_array(json_array(name, band, turn, holder, expected)) FROM (SELECT * FROM lanes "
-    "WHERE queue = ? AND state = 0 ORDER BY band, turn LIMIT ?)"
+    "SELECT (SELECT turn FROM turns WHERE queue = ?1), "
+    "(SELECT task FROM jobs WHERE state = 2 AND queue = ?1 AND hold = 0 ORDER BY place LIMIT 1), "
+    "json_group_array(json_array(name, band, turn, holder, expected)) FROM (SELECT * FROM lanes "
+    "WHERE queue = ?1 AND state = 0 ORDER BY band, turn LIMIT ?2)"
 )
 HEADS = (
     f"SELECT json_group_array({CANDIDATE.format('j.')}) FROM jsonb_each(?1) AS e "
@@ -42,10 +44,8 @@ KEYS = (
     "WHERE state = 3 AND queue = ?2 AND lane IS NOT NULL AND lane IN ('k' || value, 'o' || value, 's' || value)), "
     "coalesce((SELECT tat FROM keys WHERE queue = ?2 AND key = value), 0))) FROM json_each(?1)"
 )
-FIRST = "SELECT task FROM jobs WHERE state = 2 AND queue = ? AND hold = 0 ORDER BY place LIMIT 1"
 PLAIN = "SELECT n, task FROM jobs WHERE state = 2 AND queue = ? AND hold = 0 ORDER BY place LIMIT ?"
 SAVE_KEYS = "INSERT OR REPLACE INTO keys SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?)"
-SAVE_TURN = "INSERT INTO turns VALUES (?, ?) ON CONFLICT (queue) DO UPDATE SET turn = excluded.turn"
 
 _terms = msgspec.json.Decoder(Terms).decode
 
@@ -186,7 +186,6 @@ class Turns:
             before = len(self.claiming.granted)
             if self.gating.is_shut(self.queue) or (self.limited and self.claiming.now == 0):
                 return
-            self._sort_out()
             self._read(most, wide)
             going = self._round(most)
             granted = len(self.claiming.granted) - before
@@ -196,24 +195,28 @@ class Turns:
 
     # -- reading
 
-    def _sort_out(self) -> None:
-        """Jobs that came into the plain order before their tasks were gated go into the lanes of these."""
+    def _lanes(self, wide: int) -> tuple[int, list[Lane]]:
+        """The turn the plain order last had, and the open lanes that come first."""
         gated = self.tx.book.gated if self.tx.gates else ()
-        while gated and self.tx.value(FIRST, (self.queue,)) in gated:
+        while True:
+            turn, first, lanes = self.tx.one(LANES, (self.queue, wide if self.claiming.now != 0 else 0))
+            if first not in gated:
+                return turn or 0, _lanes(lanes)
+            # Jobs that came into the plain order before their tasks were gated go into the lanes of these.
             rows = self.tx.all(PLAIN, (self.queue, MAX_BATCH))
             put_into(self.tx, [(n, self.queue, f"t{task}") for n, task in rows if task in gated])
             self.claiming.opened += refresh(self.tx)
 
     def _read(self, most: int, wide: int) -> None:
         """The lanes that come first, at most ``wide`` of them, with what they need to give ``most`` jobs."""
-        lanes = _lanes(self.tx.value(LANES, (self.queue, wide))) if self.claiming.now != 0 else []
+        turn, lanes = self._lanes(wide)
         self._edge = (lanes[-1].band, lanes[-1].turn) if len(lanes) == wide else None
         depth = 1 if self._edge else -(-most // (len(lanes) + 1)) + 1
         heads = self._heads(lanes, depth) if lanes else {}
         for lane in lanes:
             lane.jobs = deque(sorted(heads.get(lane.name, ()), key=lambda job: (job.number, job.place)))
             lane.whole = len(lane.jobs) < depth
-        plain = Lane("", 0, self.tx.value("SELECT turn FROM turns WHERE queue = ?", (self.queue,)) or 0)
+        plain = Lane("", 0, turn)
         depth = min(most, depth) if lanes else most
         found = self.claiming.read_plain(self.queue, depth, self.aside)
         plain.jobs, plain.whole = deque(found), len(found) < depth
@@ -351,16 +354,14 @@ class Turns:
 
     def _write(self) -> None:
         tx, claiming = self.tx, self.claiming
-        claiming.write()
         if self._unfit:
+            claiming.write()
             claiming.turn_away(self.queue, self._unfit)
             claiming.passed = True
         if self._solo:
             tx.run(SET_SOLO, (ids_json(self._solo),))
-        if self._rows:
-            tx.run("INSERT INTO relane VALUES (?)", (encode(list(self._rows.values())).decode(),))
-        if self._plain_turn:
-            tx.run(SAVE_TURN, (self.queue, self._plain_turn))
+        if claiming.taken or self._rows or self._plain_turn:
+            claiming.write_turns(encode(list(self._rows.values())).decode(), self.queue, self._plain_turn)
         if self._back:
             put_into(tx, self._back)
         claiming.opened += refresh(tx)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from operator import itemgetter
 from typing import Any
 
@@ -60,6 +61,10 @@ class Skills:
         return min(limit, said.max_crashes) if said and said.max_crashes else limit
 
 
+Who = Callable[[Skills], bool]
+"""Whether a worker with these skills is meant."""
+
+
 class Memo:
     """What outlives a transaction: the settings, and parsed declarations by content."""
 
@@ -102,8 +107,14 @@ BEGIN = (
     "SELECT last, shift, ranks, heeded, (SELECT min(lease) FROM workers WHERE typeof(lease) = 'integer'), "
     "EXISTS (SELECT 1 FROM workers WHERE idle = 1), EXISTS (SELECT 1 FROM mailboxes WHERE follows = 1), "
     "EXISTS (SELECT 1 FROM graphs), EXISTS (SELECT 1 FROM todos), EXISTS (SELECT 1 FROM lanes), "
-    "EXISTS (SELECT 1 FROM gates), EXISTS (SELECT 1 FROM uniques), (SELECT schema FROM windlass) FROM clock"
+    "EXISTS (SELECT 1 FROM gates), EXISTS (SELECT 1 FROM uniques), (SELECT schema FROM windlass), "
+    "(SELECT min(opens) FROM lanes WHERE opens > 0) FROM clock"
 )
+
+COUNTED_IN = (
+    "SELECT queue, many FROM json_each(?1) AS e CROSS JOIN counts ON task = '' AND queue = e.value AND what = ?2"
+)
+IDLE = "SELECT n, id, mark FROM workers WHERE idle = 1 AND dead = 0 AND n <> ? ORDER BY n"
 
 
 class Tx:
@@ -126,9 +137,10 @@ class Tx:
         """Queues and lanes that running jobs left while another lane waits at the gate of their key."""
         self.over: list[tuple[str, int]] = []
         """Unique keys and jobs that are over or gone, whose successors are still to come (uniques.py)."""
+        # ``opens``: when time next opens a lane, as it was at the beginning.
         (
             last, shift, self.ranks, self.heeded, shortest, self.idle, self._followed, self.graphs, self.todos,
-            self.lanes, self.gates, self.uniques, schema,
+            self.lanes, self.gates, self.uniques, schema, self.opens,
         ) = self.one(BEGIN)  # fmt: skip
         if schema != SCHEMA:
             raise StoreOutdated(
@@ -201,6 +213,11 @@ class Tx:
         kept = self.value("SELECT many FROM counts WHERE task = '' AND queue = ? AND what = ?", (queue, state)) or 0
         return int(kept) + self._counts["", queue, state]
 
+    def counted_in(self, queues: Iterable[str], state: int) -> dict[str, int]:
+        """How many jobs of each of these queues are in a state now."""
+        kept = dict(self.all(COUNTED_IN, (ids_json(queues), state)))
+        return {queue: kept.get(queue, 0) + self._counts["", queue, state] for queue in queues}
+
     @property
     def book(self) -> Book:
         """The gates, read once. Where there are none, ask ``gates`` first: that costs nothing."""
@@ -249,22 +266,32 @@ class Tx:
             known = self.memo.remember(mark, decode(body, type=Presence))
         return known
 
-    def wake(self, queue: str, count: int, who: Callable[[Skills], bool] | None = None, but: int = 0) -> None:
+    def wake(self, queue: str, count: int, who: Who | None = None, but: int = 0) -> None:
         """Wake as many idle workers of a queue as there are jobs it may give; ``but`` is the worker that needs no
         waking."""
+        self.wake_all([(queue, count, who)], but)
+
+    def wake_queues(self, counts: Mapping[str, int], but: int = 0) -> None:
+        """The same for several queues."""
+        self.wake_all([(queue, count, None) for queue, count in counts.items()], but)
+
+    def wake_all(self, calls: Iterable[tuple[str, int, Who | None]], but: int = 0) -> None:
+        """The same for several queues, each with who among its workers is meant."""
         if not self.idle:
             return
         if self.gates:
-            count = self.book.may_give(queue, count)
-        idle = self.all("SELECT n, id, mark FROM workers WHERE idle = 1 AND dead = 0 AND n <> ? ORDER BY n", (but,))
-        for n, id, mark in idle:
-            if count <= 0:
-                return
-            skills = self.skills(n, mark)
-            if queue in skills.queues and (who is None or who(skills)):
-                self.run("UPDATE workers SET idle = 0 WHERE n = ?", (n,))
-                self.tell(id)
-                count -= 1
+            calls = [(queue, self.book.may_give(queue, count), who) for queue, count, who in calls]
+        calls = [call for call in calls if call[1] > 0]
+        idle = {n: (id, mark) for n, id, mark in self.all(IDLE, (but,))} if calls else {}
+        woken: list[int] = []
+        for queue, count, who in calls if idle else ():
+            known = ((n, self.skills(n, mark)) for n, (_, mark) in idle.items())
+            fit = (n for n, skills in known if queue in skills.queues and (who is None or who(skills)))
+            for n in list(islice(fit, count)):
+                self.tell(idle.pop(n)[0])
+                woken.append(n)
+        if woken:
+            self.run("UPDATE workers SET idle = 0 WHERE n IN (SELECT value FROM json_each(?))", (ids_json(woken),))
 
     def wake_any(self) -> None:
         """One idle worker, whatever its queues: todos are left, and anyone can work them off."""

@@ -71,7 +71,7 @@ def has_work(tx: Tx, skills: Skills) -> bool:
     for queue, hold, lane in tx.all(HAS_WORK, (skills.queues_json,)):
         if tx.gates and tx.book.opens(queue_gate(queue), 1) != OPEN:
             continue
-        if hold or lane or any(skills.takes(*group) for group in groups(tx, queue)):
+        if hold or lane or any(skills.takes(*group) for group in groups(tx, [queue])):
             return True
     return False
 

@@ -153,6 +153,45 @@ class UniqueRules:
         assert (await bench.job("a")).payload == b'"c"'
         assert await bench.counts() == {"ready": 1}
 
+    async def test_a_holder_is_put_off_within_one_batch(self, bench: Bench) -> None:
+        delays = {"later": (0, 3_000, 5_000), "now": (5_000, 3_000, 0), "back": (0, 3_000, 0)}
+        calls = [
+            unique_job(f"{key}{n}", DEBOUNCE, key=key, delay=delay)
+            for n in range(3)
+            for key, delay in ((key, those[n]) for key, those in delays.items())
+        ]
+        answers = await bench.store.insert(calls)
+        assert [answer.status for answer in answers] == ["accepted"] * 3 + ["replaced"] * 6
+        jobs = {key: await bench.job(f"{key}0") for key in delays}
+        assert {key: (job.state, job.due_at, job.payload) for key, job in jobs.items()} == {
+            "later": ("scheduled", START + 5_000, b'"later2"'),
+            "now": ("ready", 0, b'"now2"'),
+            "back": ("ready", 0, b'"back2"'),
+        }
+        assert await bench.counts() == {"ready": 2, "scheduled": 1}
+        worker = await bench.worker()
+        assert await worker.ids() == ["now0", "back0"]
+
+    async def test_a_successor_is_replaced_within_the_batch_that_brings_it(self, bench: Bench) -> None:
+        await call(bench, "a", REPLACE)
+        worker = await bench.worker()
+        claim = await worker.take("a")
+        answers = await bench.store.insert([unique_job(id, REPLACE) for id in "bcd"])
+        assert [(answer.status, answer.holder) for answer in answers] == [
+            ("accepted", ""), ("replaced", "b"), ("replaced", "b"),
+        ]  # fmt: skip
+        await worker.finish(claim)
+        assert (await worker.take("b")).payload == b'"d"'
+
+    async def test_a_key_that_came_as_the_oldest_made_room_is_held_for_the_rest_of_the_batch(
+        self, bench: Bench
+    ) -> None:
+        await bench.add("x", "y")
+        room = {"max_ready": 2, "drop_oldest": True}
+        answers = await bench.store.insert([unique_job(id, terms=room) for id in "ab"])
+        assert [(answer.status, answer.holder) for answer in answers] == [("accepted", ""), ("duplicate", "a")]
+        assert await bench.states("x", "y", "a", "b") == ["failed", "ready", "ready", None]
+
     async def test_one_of_many_that_come_at_once_is_accepted(self, bench: Bench) -> None:
         stores = [bench.store, await bench.connect()] * 8
         answers = await asyncio.gather(*[store.insert([unique_job(f"j{n}")]) for n, store in enumerate(stores)])
