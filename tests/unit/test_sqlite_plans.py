@@ -14,6 +14,7 @@ from windlass.store.sqlite import (
     candidates,
     exchange,
     gates,
+    handed,
     intake,
     items,
     jobs,
@@ -38,7 +39,21 @@ from windlass.store.sqlite import (
 )
 from windlass.store.sqlite.connection import read_sql
 
-OF_GRAPHS = (audits, jobs, lookups, membership, nodes, opening, retention, settle, staging, todos, units, watches)
+OF_GRAPHS = (
+    audits,
+    handed,
+    jobs,
+    lookups,
+    membership,
+    nodes,
+    opening,
+    retention,
+    settle,
+    staging,
+    todos,
+    units,
+    watches,
+)
 OF_GATES = (exchange, gates, intake, items, lanes, logs, moves, replacing, room, turns, uniques, workers)
 TABLES = "jobs|j|lines|records|items|i|watches|nodes|graphs|links|l|parts|p|todos|s|t|lanes|keys|uniques|u|h|b"
 NO_TABLES = ("VIRTUAL TABLE", "INDEX lanes_void")
@@ -81,7 +96,7 @@ def test_the_statements_of_graphs_are_among_them() -> None:
     names = {name for name, _ in statements()}
     assert {
         "nodes-by_id",
-        "nodes-save_graphs",
+        "weave-2",
         "lookups-bequests",
         "audits-next",
         "retention-oldest",

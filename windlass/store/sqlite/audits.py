@@ -8,9 +8,10 @@ from windlass.core.lifecycle import EXPIRED
 from windlass.core.links import Edge, In
 from windlass.store.shared import STATES
 from windlass.store.sqlite.codes import FAILED, RUNNING, SCHEDULED, WAITING
-from windlass.store.sqlite.nodes import NONE_SUCH, STAGED, Graph, Node, Web
+from windlass.store.sqlite.nodes import NONE_SUCH, STAGED, Graph, Node
 from windlass.store.sqlite.spreading import blame, come_back, decide, give_up
 from windlass.store.sqlite.tx import Tx
+from windlass.store.sqlite.web import Web
 
 STALE = "SELECT n FROM graphs WHERE state = -1 AND looked_at <= ? LIMIT ?"
 NEXT = "SELECT n FROM graphs WHERE state = 0 AND looked_at <= ? ORDER BY looked_at LIMIT ?"

@@ -49,7 +49,8 @@ def change(tx: Tx, change: Change, ids: Sequence[str], query: Query | None, limi
         ids, reply.cursor = [job.id for job in page.jobs], page.cursor
     graphs = membership.on_graphs(tx, change, ids) if tx.graphs else {}
     sql = f"SELECT {', '.join(Target._fields)} FROM jobs WHERE id IN {IN}"
-    found = {row[1]: Target(*row) for row in tx.all(sql, (ids_json(ids),))}
+    others = [id for id in ids if id not in graphs]
+    found = {row[1]: Target(*row) for row in (tx.all(sql, (ids_json(others),)) if others else ())}
     if change.action is Action.RETRY:
         ids = sorted(ids, key=lambda id: found[id].n if id in found else 0)
     members = [target.node for target in found.values() if target.node]

@@ -14,8 +14,8 @@ from windlass.errors import StoreError
 from windlass.store.base import INLINE_MAX, MAX_BATCH, GraphPage
 from windlass.store.shared import CODE, STATES
 from windlass.store.sqlite.codes import SUCCEEDED, maybe_bytes, to_bytes
+from windlass.store.sqlite.handed import SIZE
 from windlass.store.sqlite.jobs import get
-from windlass.store.sqlite.nodes import SIZE
 from windlass.store.sqlite.tx import Tx, encode, ids_json
 
 COUNTED = (State.SUCCEEDED, State.FAILED, State.CANCELLED, State.SKIPPED)

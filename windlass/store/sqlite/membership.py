@@ -9,12 +9,14 @@ from windlass.store.shared import STATES
 from windlass.store.sqlite import units
 from windlass.store.sqlite.audits import is_busy
 from windlass.store.sqlite.codes import CANCELLED, FAILED, SKIPPED, WAITING
-from windlass.store.sqlite.nodes import STAGED, Graph, Node, Web
+from windlass.store.sqlite.nodes import STAGED, Graph, Node
 from windlass.store.sqlite.opening import open_early
+from windlass.store.sqlite.retention import file_graphs
 from windlass.store.sqlite.spreading import first_blame, wait_again
 from windlass.store.sqlite.staging import drop
 from windlass.store.sqlite.todos import Op, Step, Todo, put_up, work_off
 from windlass.store.sqlite.tx import Tx, ids_json
+from windlass.store.sqlite.web import Web
 
 UNOPENED = """
 SELECT v.n FROM json_each(?) AS w CROSS JOIN nodes AS v ON v.id = w.value CROSS JOIN graphs AS g ON g.n = v.graph
@@ -28,11 +30,13 @@ def on_graphs(tx: Tx, change: Change, ids: Sequence[str]) -> dict[str, str]:
     for graph in web.graphs_named(ids):
         if graph.state != STAGED:
             answers[str(graph.id)] = _on_graph(web, graph, change)
-    for (n,) in tx.all(UNOPENED, (ids_json(ids),)):
+    others = [id for id in ids if id not in answers]
+    for (n,) in tx.all(UNOPENED, (ids_json(others),)) if others else ():
         for node in web.numbered([n]):
             graph_of = web.graph(node)
             if graph_of is not None:
-                open_early(web, graph_of, n)
+                open_early(web, graph_of, [n])
+    file_graphs(web)
     web.flush()
     for queue, count in web.released.items():
         tx.wake(queue, count)

@@ -15,6 +15,7 @@ from windlass.store.base import Presence
 from windlass.store.sqlite import spreading
 from windlass.store.sqlite.codes import FAILED, FIRST_TERMINAL
 from windlass.store.sqlite.damage import LARGEST, TABLES, checked
+from windlass.store.sqlite.handed import Fault
 from windlass.store.sqlite.moves import shift
 from windlass.store.sqlite.todos import Step, work_off
 from windlass.store.sqlite.tx import Tx, encode, ids_json
@@ -85,8 +86,8 @@ def mend(tx: Tx) -> int:
     step = Step(tx)
     for node in step.web.numbered(places):
         if node.shape and not node.over:
-            error = lifecycle.corrupt_error().decode()
-            spreading.end_join(step.web, node, FAILED, lifecycle.CORRUPT, error=error)
+            fault = Fault(lifecycle.corrupt_error().decode())
+            spreading.end_join(step.web, node, FAILED, lifecycle.CORRUPT, fault=fault)
     work_off(tx, step)
     return total
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -12,9 +12,10 @@ from windlass.core.terms import Terms
 from windlass.store.shared import CODE
 from windlass.store.sqlite.codes import BAND, READY, SCHEDULED, WAITING, to_text
 from windlass.store.sqlite.jobs import with_terms
-from windlass.store.sqlite.nodes import Graph, Web
+from windlass.store.sqlite.nodes import Graph
 from windlass.store.sqlite.spreading import decide
 from windlass.store.sqlite.tx import Tx, decode, encode, ids_json
+from windlass.store.sqlite.web import Web
 
 PART = (
     "json_array(v.n, v.open, v.broken, v.spare, v.delay, v.at, v.expires_in, v.shape, v.aftermath, v.watched, "
@@ -23,6 +24,17 @@ PART = (
 PARTS = (
     f"SELECT json_group_array({PART} ORDER BY v.n) "
     "FROM (SELECT * FROM nodes WHERE n > ? AND n <= ? ORDER BY n LIMIT ?) AS v "
+    "LEFT JOIN parts AS p ON p.n = v.n"
+)
+
+
+PARTS_IN = (
+    f"SELECT json_group_array({PART} ORDER BY w.key, v.n) FROM json_each(?) AS w "
+    "CROSS JOIN nodes AS v ON v.n > w.value ->> 0 AND v.n <= w.value ->> 1 LEFT JOIN parts AS p ON p.n = v.n"
+)
+TAKE_PARTS = "DELETE FROM parts WHERE n IN (SELECT value FROM json_each(?))"
+PARTS_OF = (
+    f"SELECT json_group_array({PART} ORDER BY v.n) FROM json_each(?) AS w CROSS JOIN nodes AS v ON v.n = w.value "
     "LEFT JOIN parts AS p ON p.n = v.n"
 )
 
@@ -84,36 +96,56 @@ def open_page(web: Web, graph: Graph, cursor: int, limit: int) -> tuple[int, int
     web.tx.run("DELETE FROM parts WHERE n > ? AND n <= ?", (cursor, last))
     graph.opened = last - graph.n
     web.change_graph(graph)
-    open_parts(web, graph, parts)
+    open_parts(web, [(graph, part) for part in parts])
     return len(parts), last
+
+
+def open_wholes(web: Web, places: Sequence[tuple[Graph, int]]) -> int:
+    """All that is left to open of graphs, each behind a node; how many nodes that is."""
+    web.flush()
+    ranges = encode([(cursor, graph.last) for graph, cursor in places]).decode()
+    parts = _parts(web.tx.value(PARTS_IN, (ranges,)))
+    web.tx.run(TAKE_PARTS, (ids_json(part.n for part in parts),))
+    opened, at = [], 0
+    for part in parts:
+        while part.n > places[at][0].last or part.n <= places[at][1]:
+            at += 1
+        opened.append((places[at][0], part))
+    for graph, _ in places:
+        graph.opened = graph.nodes
+        web.change_graph(graph)
+    open_parts(web, opened)
+    return len(parts)
 
 
 def read_parts(tx: Tx, after: int, last: int, limit: int) -> list[Part]:
     return _parts(tx.value(PARTS, (after, last, limit)))
 
 
-def open_early(web: Web, graph: Graph, n: int) -> None:
-    """A job that is wanted before its turn comes."""
+def open_early(web: Web, graph: Graph, numbers: Sequence[int]) -> None:
+    """Jobs that are wanted before their turn comes."""
+    if not numbers:
+        return
     web.flush()
-    parts = read_parts(web.tx, n - 1, n, 1)
-    web.tx.run("DELETE FROM parts WHERE n = ?", (n,))
-    open_parts(web, graph, parts)
+    parts = _parts(web.tx.value(PARTS_OF, (ids_json(numbers),)))
+    web.tx.run(TAKE_PARTS, (ids_json(numbers),))
+    open_parts(web, [(graph, part) for part in parts])
 
 
-def open_parts(web: Web, graph: Graph, parts: Iterable[Part]) -> None:
+def open_parts(web: Web, opened: Sequence[tuple[Graph, Part]]) -> None:
     """Accept jobs. Those that wait for nothing are ready or scheduled at once; whatever else is decided, is decided."""
     tx, rows, due_now = web.tx, [], []
-    for part in parts:
-        if part.open == 0:
-            due_now.append(part.n)
+    for graph, part in opened:
+        free = part.open == 0 and part.broken <= part.spare and (part.aftermath or not graph.stopping)
         if part.body is not None:
-            free = part.open == 0 and part.broken <= part.spare and (part.aftermath or not graph.stopping)
             rows.append(_row(web, part, part.body, bool(free)))
+        if part.open == 0 and (part.body is None or not free):
+            due_now.append(part.n)
     if rows:
         web.wake_for_due()
         tx.run("INSERT INTO admit VALUES (?, ?)", (tx.now, encode(rows).decode()))
-        _move_watches(tx, [part.n for part in parts if part.watched and part.body])
-    web.forget(part.n for part in parts)
+        _move_watches(tx, [part.n for _, part in opened if part.watched and part.body])
+    web.forget(part.n for _, part in opened)
     for node in web.numbered(due_now):
         if node.state == WAITING and node.open == 0:
             decide(web, node)

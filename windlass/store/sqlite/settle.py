@@ -13,8 +13,8 @@ from windlass.store.shared import CODE
 from windlass.store.sqlite.codes import maybe_text
 from windlass.store.sqlite.moves import note_lanes, tell_watchers
 from windlass.store.sqlite.nodes import Graph
-from windlass.store.sqlite.staging import adopt, adoptable
-from windlass.store.sqlite.tx import Tx, decode, encode
+from windlass.store.sqlite.staging import Adoption, adopt, adoptable
+from windlass.store.sqlite.tx import Tx, decode, encode, ids_json
 
 # How many moves held, how many of them are watched, whether any has a node or something to do with a lane, the kinds of
 # events, and their groups in the order of their first move. The groups stay JSON: they never become Python objects.
@@ -54,8 +54,9 @@ def settle(tx: Tx, worker: int, name: str, moves: Sequence[Transition]) -> list[
         tell_watchers(tx)
     if in_graphs:
         _in_graphs(tx, moves)
-    for i, job, id, node in tx.all(WAITING_NOW) if adopted else ():
-        adopt(tx, job, id, node, adopted[i], moves[i].replaced)
+    waiting = tx.all(WAITING_NOW) if adopted else []
+    if waiting:
+        adopt(tx, [Adoption(job, id, node, adopted[i], moves[i].replaced) for i, job, id, node in waiting])
     if any(move.to is State.READY for move in moves):
         ready = tx.all("SELECT queue, count(*) FROM moved WHERE goes = 2 AND hold <> 3 GROUP BY queue")
         tx.wake_queues(dict(ready), but=worker)
@@ -84,18 +85,19 @@ def _in_graphs(tx: Tx, moves: Sequence[Transition]) -> None:
 
 
 NO_RUN = -1
+CANCELLED = "SELECT id FROM jobs WHERE cancel > 0 AND id IN (SELECT value FROM json_each(?))"
 
 
 def adoptions(tx: Tx, moves: Sequence[Transition], rows: list[list[Any]]) -> dict[int, Graph]:
     """The graphs that moves adopt, by place. A move whose graph is not there is refused, if no cancel beats it."""
-    found: dict[int, Graph] = {}
-    for i, move in enumerate(moves):
-        if move.adopt:
-            graph = adoptable(tx, move.adopt, move.id)
-            if graph is not None:
-                found[i] = graph
-            elif not tx.value("SELECT cancel FROM jobs WHERE id = ?", (move.id,)):
-                rows[i][1] = NO_RUN
+    graphs = adoptable(tx, [move.adopt for move in moves if move.adopt])
+    wanted = {i: graphs[move.adopt] for i, move in enumerate(moves) if move.adopt in graphs}
+    found = {i: graph for i, graph in wanted.items() if graph.parent == moves[i].id}
+    missing = {move.id: i for i, move in enumerate(moves) if move.adopt and i not in found}
+    cancelled = {id for (id,) in tx.all(CANCELLED, (ids_json(missing),))} if missing else set()
+    for id, i in missing.items():
+        if id not in cancelled:
+            rows[i][1] = NO_RUN
     return found
 
 

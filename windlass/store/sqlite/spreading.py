@@ -12,8 +12,10 @@ from windlass.core.lifecycle import EXPIRED
 from windlass.core.links import Edge, Out, Shape
 from windlass.store.shared import CODE, STATES
 from windlass.store.sqlite.codes import CANCELLED, FAILED, READY, SCHEDULED, SKIPPED, SUCCEEDED, WAITING
-from windlass.store.sqlite.nodes import NONE_SUCH, Graph, Node, Web
-from windlass.store.sqlite.retention import file_graph, resume
+from windlass.store.sqlite.handed import Fault, Value
+from windlass.store.sqlite.nodes import NONE_SUCH, Graph, Node
+from windlass.store.sqlite.retention import resume
+from windlass.store.sqlite.web import Web
 
 GAVE_UP = (FAILED, CANCELLED)
 
@@ -111,8 +113,8 @@ def decide(web: Web, node: Node) -> None:
     if node.culprit:  # whoever it is was spared
         web.change(node).culprit = ""
     if node.shape:
-        result = web.at_hand(node.source) if node.shape == Shape.ONE and node.source else None
-        end_join(web, node, SUCCEEDED, "", result)
+        value = web.handed.value(node.source) if node.shape == Shape.ONE and node.source else None
+        end_join(web, node, SUCCEEDED, "", value)
     else:
         release(web, node)
 
@@ -142,7 +144,7 @@ def come_back(web: Web, node: Node, end: Node, edge: Edge) -> None:
         web.change(node).culprit = blame(web, end)
         give_up(web, node, CODE[verdict(Shape.ONE, 1, 0, stopping(web, node))])
     elif node.replaced:
-        web.end(node, SUCCEEDED, "", result=web.at_hand(end.id))
+        web.end(node, SUCCEEDED, "", value=web.handed.value(end.id))
     elif not _refused(web, node):
         web.move(node, READY)
 
@@ -161,12 +163,12 @@ def give_up(web: Web, node: Node, state: int) -> None:
         reason = because(culprit.task, culprit.id, how, culprit.reason == EXPIRED)
     else:
         reason = because("job", node.culprit, State.FAILED)
-    error = web.error_of(culprit.id) if culprit is not None and state == FAILED else (None, "")
+    fault = web.handed.fault(culprit.id) if culprit is not None and state == FAILED else None
     if node.shape:
-        end_join(web, node, state, reason, error=error[0])
+        end_join(web, node, state, reason, fault=fault)
     else:
         blamed = node.culprit
-        web.end(node, state, reason, error)
+        web.end(node, state, reason, fault)
         web.change(node).culprit = blamed
 
 
@@ -183,10 +185,10 @@ def first_blame(web: Web, node: Node) -> str:
 
 
 def end_join(
-    web: Web, node: Node, state: int, reason: str, result: str | None = None, error: str | None = None
+    web: Web, node: Node, state: int, reason: str, value: Value | None = None, fault: Fault | None = None
 ) -> None:
     """A join ends. It is in no queue and has no event; the end of a graph ends the workflow."""
-    web.join(node, state, reason, result, error)
+    web.join(node, state, reason, value, fault)
     graph = web.graph(node)
     if graph is None:
         return
@@ -194,7 +196,7 @@ def end_join(
     if node.id == graph.id:
         graph.state, graph.finished_at = state, web.tx.now
         web.event(f"workflow_{STATES[state]}", [graph.id, graph.name, ""], reason)
-        file_graph(web, graph)
+        web.closing[graph.n] = graph
 
 
 # -- backwards: a node starts again

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from windlass.core.graph import WORK, NewGraph
 from windlass.core.job import NewJob
@@ -11,10 +11,11 @@ from windlass.core.links import WIDTH, Inject, Links
 from windlass.store.base import Accept, GraphAnswer
 from windlass.store.sqlite import retention
 from windlass.store.sqlite.codes import to_text
-from windlass.store.sqlite.nodes import DROPPED, STAGED, Graph, Web
+from windlass.store.sqlite.nodes import DROPPED, STAGED, Graph
 from windlass.store.sqlite.opening import Part, body_of, open_parts
 from windlass.store.sqlite.todos import Op, Step, Todo, put_up, work_off
 from windlass.store.sqlite.tx import Tx, encode, ids_json
+from windlass.store.sqlite.web import Web
 
 TAKEN = (
     "SELECT id FROM jobs WHERE id IN (SELECT value FROM json_each(?1)) UNION ALL "
@@ -28,6 +29,15 @@ SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->
 """
 STAGE_LINKS = "INSERT INTO links SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?)"
 STAGE_PARTS = "INSERT INTO parts SELECT value ->> 0, value ->> 1 FROM json_each(?)"
+HAVE_NODES = "UPDATE jobs SET node = c.value ->> 1 FROM json_each(?) AS c WHERE jobs.n = c.value ->> 0"
+COMMIT = """
+UPDATE graphs SET state = 0, staged = nodes, created_at = ?2, looked_at = ?2
+WHERE n IN (SELECT value FROM json_each(?1))
+"""
+WHOLE = (
+    "SELECT g.n FROM json_each(?) AS w CROSS JOIN graphs AS g ON g.n = w.value WHERE g.staged = g.nodes "
+    "AND EXISTS (SELECT 1 FROM nodes WHERE id = g.id AND graph = g.n)"
+)
 NO_LINKS = Links()
 
 
@@ -58,7 +68,7 @@ def insert_graph(tx: Tx, new: NewGraph, first: int, nodes: Sequence[NewJob], com
         tx.run("UPDATE graphs SET staged = ?, looked_at = ? WHERE n = ?", (staged, tx.now, n))
         status, reason = (Accept.REFUSED, "nodes are missing") if commit else (Accept.ACCEPTED, "")
         return GraphAnswer(status, reason, staged)
-    commit_graph(tx, n, new.id, new.name, staged)
+    commit_graphs(tx, [(n, new.id, new.name)])
     _open_first(tx, n, fresh[:now])
     return GraphAnswer(Accept.ACCEPTED, "", staged, _more(tx, n))
 
@@ -137,13 +147,10 @@ def _node_row(graph: int, n: int, node: NewJob) -> list[Any]:
     ]  # fmt: skip
 
 
-def commit_graph(tx: Tx, n: int, id: str, name: str, staged: int) -> None:
-    """From now on it is real."""
-    tx.run(
-        "UPDATE graphs SET state = 0, staged = ?, created_at = ?, looked_at = ? WHERE n = ?",
-        (staged, tx.now, tx.now, n),
-    )
-    tx.record("workflow_started", "", [[id, name, ""]])
+def commit_graphs(tx: Tx, graphs: Sequence[tuple[int, str, str]]) -> None:
+    """From now on they are real. Each: its number, its id and its name."""
+    tx.run(COMMIT, (ids_json(n for n, *_ in graphs), tx.now))
+    tx.record("workflow_started", "", [[id, name, ""] for _, id, name in graphs])
 
 
 def _open_first(tx: Tx, n: int, nodes: Sequence[NewJob]) -> None:
@@ -155,7 +162,7 @@ def _open_first(tx: Tx, n: int, nodes: Sequence[NewJob]) -> None:
         step.left -= len(nodes)
         graph.opened = len(nodes)
         step.web.change_graph(graph)
-        open_parts(step.web, graph, [_part(n + 1 + i, node) for i, node in enumerate(nodes)])
+        open_parts(step.web, [(graph, _part(n + 1 + i, node)) for i, node in enumerate(nodes)])
     if graph.opened < graph.nodes:
         step.put(Op.OPEN, n, cursor=n + graph.opened)
     work_off(tx, step)
@@ -178,28 +185,42 @@ def drop(tx: Tx, n: int) -> None:
 # -- adopting
 
 
-def adoptable(tx: Tx, id: str, parent: str) -> Graph | None:
-    """A graph that waits to be adopted by this job."""
-    graph = Web(tx).graph_named(id)
-    if graph is None or graph.state != STAGED or graph.parent != parent:
-        return None
-    whole = tx.value("SELECT staged = nodes AND EXISTS (SELECT 1 FROM nodes WHERE id = ?1 AND graph = graphs.n) "
-                     "FROM graphs WHERE n = ?2", (id, graph.n))  # fmt: skip
-    return graph if whole else None
+class Adoption(NamedTuple):
+    """A job that waits for a graph from now on. ``node``: its own, 0 if it has none yet."""
+
+    job: int
+    id: str
+    node: int
+    graph: Graph
+    replaced: bool
 
 
-def adopt(tx: Tx, job: int, id: str, node: int, graph: Graph, replaced: bool) -> None:
-    """The job waits for the graph, which becomes real."""
-    if not node:
-        node = tx.take_ranks(1)
-        tx.run(STAGE_NODES, (encode([[node, 0, id, 0, 0, 0, 0, "", 0, 0, 0, 0, ""]]).decode(),))
-        tx.run(STAGE_LINKS, (encode([[node, "[]", "[]"]]).decode(),))
-        tx.run("UPDATE jobs SET node = ? WHERE n = ?", (node, job))
-    assert graph.id is not None
+def adoptable(tx: Tx, ids: Sequence[str]) -> dict[str, Graph]:
+    """Those of these graphs that are whole and wait to be adopted, each by its parent."""
+    staged = {graph.n: graph for graph in Web(tx).graphs_named(ids) if graph.state == STAGED}
+    whole = tx.all(WHOLE, (ids_json(staged),)) if staged else ()
+    return {str(staged[n].id): staged[n] for (n,) in whole}
+
+
+def adopt(tx: Tx, adoptions: Sequence[Adoption]) -> None:
+    """Jobs wait for graphs, which become real."""
+    fresh = [adoption for adoption in adoptions if not adoption.node]
+    numbers = {adoption.job: adoption.node for adoption in adoptions}
+    if fresh:
+        numbers |= {adoption.job: n for n, adoption in enumerate(fresh, tx.take_ranks(len(fresh)))}
+        rows = [[numbers[one.job], 0, one.id, 0, 0, 0, 0, "", 0, 0, 0, 0, ""] for one in fresh]
+        tx.run(STAGE_NODES, (encode(rows).decode(),))
+        tx.run(STAGE_LINKS, (encode([[row[0], "[]", "[]"] for row in rows]).decode(),))
+        tx.run(HAVE_NODES, (encode([[one.job, numbers[one.job]] for one in fresh]).decode(),))
     web = Web(tx)
-    for place in web.numbered([node]):
+    places = {place.n: place for place in web.numbered(list(numbers.values()))}
+    for adoption in adoptions:
+        place, graph = places[numbers[adoption.job]], adoption.graph
         retention.let_go(web, place)
-        place.awaits, place.replaced, place.culprit = graph.id, int(replaced), ""
+        place.awaits, place.replaced, place.culprit = str(graph.id), int(adoption.replaced), ""
+    retention.file_graphs(web)
     web.flush()
-    commit_graph(tx, graph.n, graph.id, graph.name, graph.nodes)
-    put_up(tx, [Todo(Op.OPEN, graph.n, 0, graph.n)])
+    graphs = [adoption.graph for adoption in adoptions]
+    commit_graphs(tx, [(graph.n, str(graph.id), graph.name) for graph in graphs])
+    todos = [Todo(Op.OPEN, graph.n, 0, graph.n) for graph in graphs]
+    put_up(tx, [*todos, *(Todo(Op.PRUNE, n, 0, n) for n in web.doomed)])

@@ -247,6 +247,39 @@ CREATE TEMP TRIGGER untie_body INSTEAD OF INSERT ON untie BEGIN
     DELETE FROM nodes WHERE n IN (SELECT node FROM erased WHERE node > 0);
 END;
 
+-- weave(nodes, joins, graphs): what a step changed of graphs.
+--   nodes   [[n, open, broken, replaced, watched, edges, culprit, awaits], …]
+--   joins   [[n, state, run, finished_at, reason, result, error], …]
+--   graphs  [[n, state, opened, succeeded, failed, cancelled, skipped, looked_at, looked, finished_at, stopping, reason,
+--             culprit, bucket, place], …]
+CREATE TEMP VIEW weave (nodes, joins, graphs) AS SELECT NULL, NULL, NULL;
+CREATE TEMP TRIGGER weave_body INSTEAD OF INSERT ON weave BEGIN
+    UPDATE nodes SET open = c.value ->> 1, broken = c.value ->> 2, replaced = c.value ->> 3, watched = c.value ->> 4,
+        edges = c.value ->> 5, culprit = c.value ->> 6, awaits = c.value ->> 7
+    FROM jsonb_each(NEW.nodes) AS c WHERE nodes.n = c.value ->> 0;
+    UPDATE nodes SET state = c.value ->> 1, run = c.value ->> 2, finished_at = c.value ->> 3, reason = c.value ->> 4,
+        result = c.value ->> 5, error = c.value ->> 6
+    FROM jsonb_each(NEW.joins) AS c WHERE nodes.n = c.value ->> 0;
+    UPDATE graphs SET state = c.value ->> 1, opened = c.value ->> 2, succeeded = c.value ->> 3, failed = c.value ->> 4,
+        cancelled = c.value ->> 5, skipped = c.value ->> 6, looked_at = c.value ->> 7, looked = c.value ->> 8,
+        finished_at = c.value ->> 9, stopping = c.value ->> 10, reason = c.value ->> 11, culprit = c.value ->> 12,
+        bucket = c.value ->> 13, place = c.value ->> 14
+    FROM jsonb_each(NEW.graphs) AS c WHERE graphs.n = c.value ->> 0;
+END;
+
+-- uproot(jobs, nodes, graphs): removes jobs with their nodes, nodes that are no jobs, and graphs; each [n, …]
+CREATE TEMP VIEW uproot (jobs, nodes, graphs) AS SELECT NULL, NULL, NULL;
+CREATE TEMP TRIGGER uproot_body INSTEAD OF INSERT ON uproot BEGIN
+    INSERT INTO erased SELECT n, queue, state, bucket, logged, node FROM jobs
+    WHERE n IN (SELECT value FROM json_each(NEW.jobs));
+    INSERT INTO erase SELECT 1 WHERE EXISTS (SELECT 1 FROM erased);
+    DELETE FROM watches WHERE job IN (SELECT -value FROM json_each(NEW.nodes));
+    DELETE FROM nodes WHERE n IN (SELECT value FROM json_each(NEW.nodes));
+    DELETE FROM links WHERE n IN (SELECT value FROM json_each(NEW.nodes));
+    DELETE FROM parts WHERE n IN (SELECT value FROM json_each(NEW.nodes));
+    DELETE FROM graphs WHERE n IN (SELECT value FROM json_each(NEW.graphs));
+END;
+
 -- granted(worker, seq, now, jobs): ready jobs are this worker's now. jobs: [n, …]
 CREATE TEMP VIEW granted (worker, seq, now, jobs) AS SELECT NULL, NULL, NULL, NULL;
 CREATE TEMP TRIGGER granted_body INSTEAD OF INSERT ON granted BEGIN

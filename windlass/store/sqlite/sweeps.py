@@ -9,12 +9,12 @@ from windlass.store.sqlite.codes import FAILED
 from windlass.store.sqlite.expiry import expire, promote
 from windlass.store.sqlite.mailbox import nobody_there, remove_leftover
 from windlass.store.sqlite.mending import audit as audit_jobs
-from windlass.store.sqlite.nodes import Web
 from windlass.store.sqlite.recovery import bury
 from windlass.store.sqlite.staging import drop
 from windlass.store.sqlite.todos import Op, Todo, put_up, work_off
 from windlass.store.sqlite.tx import Tx
 from windlass.store.sqlite.watches import forget_paths
+from windlass.store.sqlite.web import Web
 
 MAILBOX_PROBES = 50
 """Mailboxes looked at in one sweep for leftovers of dead clients."""
@@ -104,9 +104,9 @@ def look_after_graphs(tx: Tx, limit: int, reply: SweepReply) -> None:
     """Graphs that were never committed, that are past their bucket's age, and that nothing moves any more."""
     for graph in audits.stale(tx, limit):
         drop(tx, graph)
-    for (bucket,) in tx.all(retention.OLD, (tx.now,)):
-        doomed = retention.prune(tx, bucket)
-        put_up(tx, [Todo(Op.PRUNE, graph, 0, graph) for graph in doomed])
+    doomed = retention.prune(tx, [retention.Weighed(*row) for row in tx.all(retention.OLD, (tx.now,))])
+    if doomed:
+        put_up(tx, [Todo(Op.PRUNE, graph.n, 0, graph.n) for graph in doomed])
         reply.pruned += len(doomed)
     web = Web(tx)
     for broken in audits.audit(web, limit):

@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable
 from enum import IntEnum
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from typing import NamedTuple
 
 from windlass.core.graph import WORK
 from windlass.store.sqlite import audits, opening, spreading, units
 from windlass.store.sqlite.codes import WAITING
 from windlass.store.sqlite.lanes import settle_down
-from windlass.store.sqlite.nodes import Graph, Node, Web
+from windlass.store.sqlite.nodes import Graph, Node
+from windlass.store.sqlite.retention import file_graphs
 from windlass.store.sqlite.tx import Tx, encode, ids_json
+from windlass.store.sqlite.web import Web
 
 
 class Op(IntEnum):
@@ -34,6 +36,8 @@ class Op(IntEnum):
     REPAIR = 8
 
 
+ALONG_EDGES = (Op.SPREAD, Op.REOPEN)
+BY_PAGES = (Op.STOP, Op.RETRY, Op.DECIDE, Op.PRUNE, Op.DROP)
 BEFORE_DECIDING = (Op.OPEN, Op.REOPEN, Op.RETRY)
 KEPT_BEFORE = "SELECT n FROM todos WHERE graph = ? AND op IN (?, ?, ?)"
 
@@ -72,6 +76,7 @@ class Step:
     def __init__(self, tx: Tx) -> None:
         self.tx, self.web, self.left = tx, Web(tx), WORK
         self._queue: deque[Todo] = deque()
+        self._all = True
         self._done: list[int] = []
 
     def put(self, op: Op, graph: int, node: int = 0, cursor: int = 0) -> None:
@@ -82,15 +87,32 @@ class Step:
         tx = self.tx
         if tx.todos:
             sql = "SELECT op, graph, node, cursor, n FROM todos ORDER BY n LIMIT ?"
-            self._queue.extendleft(Todo(*row) for row in reversed(tx.all(sql, (WORK,))))
+            kept = [Todo(*row) for row in tx.all(sql, (WORK,))]
+            self._all = len(kept) < WORK
+            tx.todos = not self._all  # whoever puts up more from here on says so
+            self._queue.extendleft(reversed(kept))
         self._take_ended()
         self._gather()
-        while self._queue and self.left > 0:
-            self._do(self._queue.popleft())
+        while True:
+            self._work_off_queue()
+            file_graphs(self.web)
             self._gather()
+            if not self._queue or self.left <= 0:
+                break
         self.web.flush()
         self._keep()
         return self.web.released
+
+    def _work_off_queue(self) -> None:
+        op = None
+        while self._queue and self.left > 0:
+            if self._queue[0].op != op:
+                units.remove(self.web)
+            todo = self._queue.popleft()
+            op = todo.op
+            self._do(todo)
+            self._gather()
+        units.remove(self.web)
 
     def _take_ended(self) -> None:
         """Jobs that ended before this step began."""
@@ -121,7 +143,7 @@ class Step:
     def _hurry(self, hurried: Node) -> None:
         graph = self.web.graph(hurried)
         if graph is not None:
-            opening.open_early(self.web, graph, hurried.n)
+            opening.open_early(self.web, graph, [hurried.n])
         for node in self.web.numbered([hurried.n]):
             if node.state == WAITING:
                 spreading.decide(self.web, node)
@@ -132,6 +154,7 @@ class Step:
         if todo.op == Op.SPREAD:
             self._spread(todo)
         elif todo.op == Op.REOPEN:
+            self._read_edges(todo)
             for node in self.web.numbered([todo.node]):
                 self.left -= spreading.reopen(self.web, node)
         elif todo.op == Op.DECIDE and self._is_too_early(todo):
@@ -141,22 +164,38 @@ class Step:
             self._visit(todo)
 
     def _spread(self, todo: Todo) -> None:
+        self._read_edges(todo)
+        for node in self.web.numbered([todo.node]):
+            self.left -= spreading.spread(self.web, node)
+            units.file_one(self.web, node)
+
+    def _read_edges(self, todo: Todo) -> None:
+        """Those that come next are read along with this one, as far as this step will get."""
         web = self.web
-        if not web.knows_outs(todo.node):
-            # Those that come next are read along with this one, as far as this step will get.
-            alike = [todo.node, *(other.node for other in self._queue if other.op == Op.SPREAD)]
-            nodes = web.numbered(alike[: self.left])
-            edges = accumulate(1 + len(node.edges) for node in nodes)
-            web.outs(
-                [
-                    node
-                    for i, (node, touched) in enumerate(zip(nodes, edges, strict=True))
-                    if not i or touched <= self.left
-                ]
-            )
-        for node in web.numbered([todo.node]):
-            self.left -= spreading.spread(web, node)
-            units.file_one(web, node)
+        if web.knows_outs(todo.node):
+            return
+        alike = [todo.node, *(other.node for other in self._queue if other.op in ALONG_EDGES)]
+        nodes = web.numbered(alike[: self.left])
+        edges = accumulate(1 + len(node.edges) for node in nodes)
+        web.outs(
+            [node for i, (node, touched) in enumerate(zip(nodes, edges, strict=True)) if not i or touched <= self.left]
+        )
+
+    def _read_pages(self, todo: Todo) -> None:
+        """The same for todos that go over the nodes of their graphs, where these are small enough."""
+        web, left, ranges = self.web, self.left, []
+        alike = [todo, *(other for other in self._queue if other.op in BY_PAGES)][: self.left]
+        web.load_graphs(other.graph for other in alike)
+        for other in alike:
+            graph = web.graphs.get(other.graph)
+            if graph is not None and (other.cursor, graph.last) not in ranges:
+                left -= graph.last - other.cursor
+                ranges.append((other.cursor, graph.last))
+            if left < 0:
+                ranges.pop()
+                break
+        if len(ranges) > 1:
+            web.read_pages(ranges)
 
     def _is_too_early(self, todo: Todo) -> bool:
         """A retried graph is decided behind all that is opened again, so that nobody is released who has to wait for
@@ -164,12 +203,18 @@ class Step:
         if todo.cursor != todo.graph:
             return False
         before = any(other.graph == todo.graph and other.op in BEFORE_DECIDING for other in self._queue)
+        if before or self._all:
+            return before
         kept = {n for (n,) in self.tx.all(KEPT_BEFORE, (todo.graph, *BEFORE_DECIDING))}
-        return before or bool(kept.difference(self._done))
+        return bool(kept.difference(self._done))
 
     def _visit(self, todo: Todo) -> None:
         """The next page of a graph's nodes."""
         web = self.web
+        if todo.op in BY_PAGES and not web.knows_page(todo.graph, todo.cursor):
+            self._read_pages(todo)
+        if todo.op == Op.OPEN and self._open_wholes(todo):
+            return
         visit, graph = VISITS[Op(todo.op)], web.graph_numbered(todo.graph)
         if graph is None:
             return
@@ -179,6 +224,31 @@ class Step:
             self._queue.append(todo._replace(cursor=cursor, n=0))
         elif visit.last is not None:
             visit.last(web, graph)
+
+    def _open_wholes(self, todo: Todo) -> bool:
+        """Graphs that are to be opened one behind the other, if they are small enough to be opened together."""
+        web, places, left = self.web, list[tuple[Graph, int]](), self.left
+        todos = [todo, *takewhile(lambda other: other.op == Op.OPEN, self._queue)]
+        web.load_graphs(other.graph for other in todos)
+        for other in todos:
+            graph = web.graphs.get(other.graph)
+            if (
+                graph is None
+                or not graph.under_way
+                or left < graph.last - other.cursor
+                or (graph, other.cursor) in places
+            ):
+                break
+            left -= graph.last - other.cursor + 1
+            places.append((graph, other.cursor))
+        if len(places) < 2:
+            return False
+        for _ in places[1:]:
+            other = self._queue.popleft()
+            if other.n:
+                self._done.append(other.n)
+        self.left -= opening.open_wholes(web, places) + len(places)
+        return True
 
     def _keep(self) -> None:
         tx = self.tx

@@ -9,13 +9,13 @@ from __future__ import annotations
 from windlass.core.job import Finished
 from windlass.store.sqlite.codes import CANCELLED, READY, RUNNING, WAITING
 from windlass.store.sqlite.lanes import leave
-from windlass.store.sqlite.nodes import DROPPED, Graph, Node, Web
+from windlass.store.sqlite.nodes import DROPPED, WATCHES, Graph, Node
 from windlass.store.sqlite.opening import open_early
 from windlass.store.sqlite.retention import let_go
 from windlass.store.sqlite.spreading import GAVE_UP, decide, is_opened
 from windlass.store.sqlite.tx import ids_json
+from windlass.store.sqlite.web import Web
 
-IN = "(SELECT value FROM json_each(?))"
 WATCHERS = (
     "SELECT j.id, w.name FROM json_each(?) AS e CROSS JOIN watches AS w ON w.job = e.value "
     "CROSS JOIN jobs AS j ON j.n = w.job"
@@ -105,38 +105,45 @@ def drop_page(web: Web, graph: Graph, cursor: int, limit: int) -> tuple[int, int
 def prune_page(web: Web, graph: Graph, cursor: int, limit: int) -> tuple[int, int]:
     """The same without a word. Callbacks are jobs of their own, also those that are not opened yet."""
     nodes, last = page_of(web, graph, cursor, limit)
-    for node in nodes:
-        if node.aftermath and not node.job:
-            open_early(web, graph, node.n)
+    open_early(web, graph, [node.n for node in nodes if node.aftermath and not node.job])
     gone = [node for node in nodes if node.job and node.over and not node.aftermath]
     _remove(web, gone, [node for node in nodes if not node.job and (not node.aftermath or (node.over and node.spread))])
     return len(nodes), last
 
 
 def _remove(web: Web, jobs: list[Node], others: list[Node]) -> None:
-    """Jobs with their nodes, and nodes that are no jobs."""
-    tx = web.tx
-    web.flush()
-    if jobs:
-        numbers = ids_json(node.job for node in jobs)
-        for id, name in tx.all(WATCHERS, (numbers,)):
-            tx.tell(name, Finished(id, None, reason="deleted"))
-        leave(tx, numbers)
-        tx.run("INSERT INTO erased SELECT n, queue, state, bucket, logged, node FROM jobs WHERE n IN " + IN, (numbers,))
-        tx.run("INSERT INTO erase VALUES (1)")
-        tx.todos = True  # graphs that were awaited by one of these may have to go as well
-    if others:
-        numbers = ids_json(node.n for node in others)
-        for node in others:
-            for (name,) in tx.all("SELECT name FROM watches WHERE job = ?", (-node.n,)) if node.watched else ():
-                tx.tell(name, Finished(node.id, None, reason="deleted"))
-        tx.run("DELETE FROM watches WHERE job IN (SELECT -value FROM json_each(?))", (numbers,))
-        for table in ("nodes", "links", "parts"):
-            tx.run(f"DELETE FROM {table} WHERE n IN {IN}", (numbers,))
-    web.forget(node.n for node in (*jobs, *others))
+    """Jobs with their nodes, and nodes that are no jobs, are to go."""
+    web.gone_jobs.update((node.n, node) for node in jobs)
+    web.gone_nodes.update((node.n, node) for node in others)
 
 
 def forget(web: Web, graph: Graph) -> None:
+    web.gone_graphs.append(graph.n)
+
+
+def remove(web: Web) -> None:
+    """All that is to go goes."""
+    if not (web.gone_jobs or web.gone_nodes or web.gone_graphs):
+        return
+    tx = web.tx
     web.flush()
-    web.tx.run("DELETE FROM graphs WHERE n = ?", (graph.n,))
-    web.graphs.pop(graph.n, None)
+    jobs, web.gone_jobs = web.gone_jobs, {}
+    nodes, web.gone_nodes = web.gone_nodes, {}
+    graphs, web.gone_graphs = web.gone_graphs, []
+    if jobs:
+        numbers = ids_json(node.job for node in jobs.values())
+        for id, name in tx.all(WATCHERS, (numbers,)) if not all(node.over for node in jobs.values()) else ():
+            tx.tell(name, Finished(id, None, reason="deleted"))
+        leave(tx, numbers)
+        # Graphs that were awaited by one of these may have to go as well.
+        tx.todos = tx.todos or any(node.awaits for node in jobs.values())
+    watched = {-n: node.id for n, node in nodes.items() if node.watched}
+    for n, name in tx.all(WATCHES, (ids_json(watched),)) if watched else ():
+        tx.tell(name, Finished(watched[n], None, reason="deleted"))
+    tx.run(
+        "INSERT INTO uproot VALUES (?, ?, ?)",
+        (ids_json(node.job for node in jobs.values()), ids_json(nodes), ids_json(graphs)),
+    )
+    web.forget((*jobs, *nodes))
+    for n in graphs:
+        web.graphs.pop(n, None)
