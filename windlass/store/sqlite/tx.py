@@ -108,7 +108,7 @@ BEGIN = (
     "EXISTS (SELECT 1 FROM workers WHERE idle = 1), EXISTS (SELECT 1 FROM mailboxes WHERE follows = 1), "
     "EXISTS (SELECT 1 FROM graphs), EXISTS (SELECT 1 FROM todos), EXISTS (SELECT 1 FROM lanes), "
     "EXISTS (SELECT 1 FROM gates), EXISTS (SELECT 1 FROM uniques), (SELECT schema FROM windlass), "
-    "(SELECT min(opens) FROM lanes WHERE opens > 0) FROM clock"
+    "(SELECT min(opens) FROM lanes WHERE opens > 0 AND typeof(opens) = 'integer') FROM clock"
 )
 
 COUNTED_IN = (
