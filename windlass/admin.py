@@ -22,7 +22,9 @@ from windlass.core.links import Inject
 from windlass.core.terms import DRAINING, Terms
 from windlass.errors import ConfigError, EnqueueError, IdConflict, JobLost, QueueDraining, QueueFull, WindlassError
 from windlass.handle import Handle, JobInfo, job_info
-from windlass.store.base import EVERY_EVENT, MAX_BATCH, Accept, Action, Answer, Change, ChangeReply, Query, Store
+from windlass.store.answers import MAX_BATCH, Accept, Answer
+from windlass.store.base import Store
+from windlass.store.jobs import EVERY_EVENT, Action, Change, ChangeReply, Query
 
 if TYPE_CHECKING:
     from windlass.app import Windlass

@@ -69,8 +69,10 @@ from windlass.queue import Handler, Queue
 from windlass.schedules import ScheduleDecorator, Schedules
 from windlass.settings import AppOptions, WorkerOptions, parse_settings
 from windlass.store import make_store
-from windlass.store.base import Accept, Answer, Direct, QueueInfo, Store, WorkerInfo
+from windlass.store.answers import Accept, Answer
+from windlass.store.base import Direct, Store
 from windlass.store.forks import lineage
+from windlass.store.reads import QueueInfo, WorkerInfo
 from windlass.sync import SyncApp
 from windlass.task import AsyncTask, BatchDecorator, SyncTask, Task, TaskDecorator
 from windlass.watch import Watcher

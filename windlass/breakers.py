@@ -26,7 +26,8 @@ from windlass.core.parsers import choice, whole
 from windlass.core.terms import breaker_gate
 from windlass.errors import BreakerOpen, Cancel, ConfigError, Reject, Retry, Snooze, StoreError
 from windlass.locks import check_place
-from windlass.store.base import GateInfo, Store, Tuning
+from windlass.store.base import Store
+from windlass.store.flow import GateInfo, Tuning
 
 if TYPE_CHECKING:
     from windlass.app import Windlass

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, TypeVar
 from windlass.core.graph import NewGraph
 from windlass.core.job import Finished, NewJob
 from windlass.errors import StoreError, StoreUnavailable
-from windlass.store.base import MAX_BATCH, Accept, Answer, GraphAnswer, Store
+from windlass.store.answers import MAX_BATCH, Accept, Answer, GraphAnswer
+from windlass.store.base import Store
 from windlass.store.forks import lineage
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from windlass.core.limits import NO_LIMITS, Limits, Rate
 from windlass.core.options import parse_options
 from windlass.core.terms import task_gate
 from windlass.errors import ConfigError, StoreError
-from windlass.store.base import GateInfo, Tuning
+from windlass.store.flow import GateInfo, Tuning
 
 if TYPE_CHECKING:
     from windlass.app import Windlass

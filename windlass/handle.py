@@ -19,7 +19,7 @@ from windlass.core.job import ErrorInfo, Finished, Job, LogLine, Meta, Progress,
 from windlass.core.lifecycle import EXPIRED
 from windlass.core.options import parse_options
 from windlass.errors import ConfigError, JobCancelled, JobExpired, JobFailed, JobLost, JobSkipped, ResultTimeout
-from windlass.store.base import Action, Change
+from windlass.store.jobs import Action, Change
 from windlass.values import read_value
 from windlass.why import Why, ask_why, why_late
 

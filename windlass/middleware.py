@@ -8,7 +8,7 @@ from typing import Any
 
 from windlass.call import Draft
 from windlass.context import Current
-from windlass.store.base import Answer
+from windlass.store.answers import Answer
 
 Submit = Callable[[list[Draft]], Awaitable[list[Answer]]]
 AroundEnqueue = Callable[[list[Draft], Submit], Awaitable[list[Answer]]]

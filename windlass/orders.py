@@ -18,8 +18,10 @@ from windlass.core.hints import did_you_mean
 from windlass.core.ids import check_name
 from windlass.core.parsers import choice
 from windlass.errors import ConfigError, NotFound
-from windlass.store.base import MAX_BATCH, Store, WorkerInfo
+from windlass.store.answers import MAX_BATCH
+from windlass.store.base import Store
 from windlass.store.items import Item, Put, put_all, read_one
+from windlass.store.reads import WorkerInfo
 
 SHELF, QUEUES = "orders", "orders-queues"
 KEPT = 24 * 3_600_000

@@ -19,7 +19,9 @@ from windlass.core.terms import queue_gate
 from windlass.errors import ConfigError
 from windlass.gates import QUEUE_TUNING, UNTUNED, LimitInfo, QueueTuning, check_tuning, limit_info, read_gate, retune
 from windlass.handle import Handle
-from windlass.store.base import MAX_BATCH, Action, Change, Query, QueueInfo
+from windlass.store.answers import MAX_BATCH
+from windlass.store.jobs import Action, Change, Query
+from windlass.store.reads import QueueInfo
 
 if TYPE_CHECKING:
     from windlass.app import Windlass

@@ -38,7 +38,7 @@ from windlass.core.schedule import (
 from windlass.core.timing import SHORTEST, Cron, Every, Gap, Once, Repeat, Timing, describe
 from windlass.errors import ConfigError, EnqueueError, UnknownSchedule
 from windlass.handle import Handle, SyncHandle
-from windlass.store.base import Accept
+from windlass.store.answers import Accept
 from windlass.task import Task
 from windlass.timetable import TRIES, Schedule, drop, put, read_all, read_row
 from windlass.watch import firing

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from windlass.core.health import Facts
 from windlass.core.job import State
 from windlass.core.limits import fits
-from windlass.store.base import GateInfo, QueueInfo, WorkerInfo
+from windlass.store.flow import GateInfo
+from windlass.store.reads import QueueInfo, WorkerInfo
 
 
 class Slots(NamedTuple):

@@ -21,7 +21,8 @@ from windlass.plan import Plan, make_plan
 from windlass.portal import Portal
 from windlass.queue import NOT_STARTED, Queue, QueueStatus
 from windlass.schedules import SyncSchedules
-from windlass.store.base import Accept, Answer, Direct
+from windlass.store.answers import Accept, Answer
+from windlass.store.base import Direct
 from windlass.work import Work
 from windlass.workflow import SyncWorkflow, WorkflowPage
 

@@ -16,7 +16,8 @@ import msgspec
 from windlass.core.event import Row as EventRow
 from windlass.core.job import NewJob
 from windlass.errors import StoreError
-from windlass.store.base import MAX_BATCH, Answer, Store
+from windlass.store.answers import MAX_BATCH, Answer
+from windlass.store.base import Store
 from windlass.store.items import HEEDED, Commit, Item, Put, put_one, read_one
 
 SHELF = HEEDED

@@ -18,7 +18,9 @@ from windlass.core.job import Job, State
 from windlass.core.limits import fits, show_rate
 from windlass.core.terms import breaker_gate, queue_gate, task_gate
 from windlass.errors import StoreError
-from windlass.store.base import GateInfo, Held, Hold, QueueInfo, Store, WorkerInfo
+from windlass.store.base import Store
+from windlass.store.flow import GateInfo, Held, Hold
+from windlass.store.reads import QueueInfo, WorkerInfo
 
 if TYPE_CHECKING:
     from windlass.app import Windlass

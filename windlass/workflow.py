@@ -19,7 +19,9 @@ from windlass.errors import ConfigError, JobCancelled, JobFailed, JobLost, Resul
 from windlass.handle import JobInfo, job_info
 from windlass.picture import Tree, draw_dot, draw_mermaid, make_tree, meta_of
 from windlass.portal import portal
-from windlass.store.base import MAX_BATCH, Action, Change, Store
+from windlass.store.answers import MAX_BATCH
+from windlass.store.base import Store
+from windlass.store.jobs import Action, Change
 from windlass.values import decode, read_value
 from windlass.why import why_late
 

@@ -26,17 +26,9 @@ from windlass.core.keep import Keep
 from windlass.core.lifecycle import Crashed, Outcome
 from windlass.core.limits import Limits, Rate
 from windlass.core.terms import Policy, Terms
-from windlass.store.base import (
-    Action,
-    Change,
-    Declared,
-    Query,
-    Store,
-    StoreSettings,
-    SweepReply,
-    Tuning,
-    Want,
-)
+from windlass.store.base import Store, StoreSettings
+from windlass.store.flow import Tuning
+from windlass.store.jobs import Action, Change, Declared, Query, SweepReply, Want
 from windlass.store.memory import MemoryStore
 from windlass.store.redis import RedisStore
 from windlass.store.sqlite import SQLiteStore

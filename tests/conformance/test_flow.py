@@ -22,7 +22,8 @@ from windlass.core.job import State
 from windlass.core.lifecycle import Outcome
 from windlass.core.limits import Limits, Rate
 from windlass.core.terms import Terms
-from windlass.store.base import Action, Declared, ExchangeReply, Store, StoreSettings, Want
+from windlass.store.base import Store, StoreSettings
+from windlass.store.jobs import Action, Declared, ExchangeReply, Want
 from windlass.testing.conformance import Bench, Conformance, Hand, ManualClock
 from windlass.testing.conformance.bench import HOUR, START, move, presence
 from windlass.testing.conformance.flow_model import NEVER, Card, FlowWorld, Gate, Sight

@@ -26,7 +26,9 @@ from windlass.core.graph import because
 from windlass.core.job import Claim, State
 from windlass.core.lifecycle import Adopted, Outcome
 from windlass.core.links import Inject, On, Shape
-from windlass.store.base import Accept, Action, Store, StoreSettings
+from windlass.store.answers import Accept
+from windlass.store.base import Store, StoreSettings
+from windlass.store.jobs import Action
 from windlass.store.memory import MemoryStore
 from windlass.store.redis import RedisStore, library
 from windlass.store.redis.commands import Library

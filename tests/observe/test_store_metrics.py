@@ -24,7 +24,7 @@ from windlass.observe import metrics
 from windlass.observe.families import CONTENT_TYPE
 from windlass.observe.metrics import store_metrics, worker_metrics
 from windlass.observe.names import STORE
-from windlass.store.base import QueueInfo, Total
+from windlass.store.reads import QueueInfo, Total
 from windlass.testing.failing import FailingStore, Faults
 from windlass.web import Token, windlass_dashboard
 from windlass.worker.service import Worker

@@ -17,7 +17,7 @@ from windlass import ConfigError, Handle, IdConflict, PayloadError, State, SyncH
 from windlass.call import Draft
 from windlass.core.ids import make_id
 from windlass.handle import JobInfo
-from windlass.store.base import Answer
+from windlass.store.answers import Answer
 from windlass.testing.failing import FailingStore, Faults
 
 

@@ -21,7 +21,8 @@ from windlass.cli.main import cli
 from windlass.cli.target import run
 from windlass.core.job import State
 from windlass.standing import slots_of
-from windlass.store.base import Presence, WorkerInfo
+from windlass.store.jobs import Presence
+from windlass.store.reads import WorkerInfo
 
 MODULE = "cli_jobs_app"
 SOURCE = """

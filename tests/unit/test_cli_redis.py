@@ -21,7 +21,7 @@ from windlass.cli.main import cli
 from windlass.cli.target import run
 from windlass.core.address import redact_url
 from windlass.core.packages import pip_install
-from windlass.store.base import StoreInfo
+from windlass.store.reads import StoreInfo
 from windlass.store.redis import promise
 from windlass.store.redis.place import parse_url
 from windlass.worker.plan import Plan

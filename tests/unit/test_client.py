@@ -15,7 +15,7 @@ from windlass import Windlass, client
 from windlass.client import Sender, batches
 from windlass.core.job import NewJob
 from windlass.errors import StoreError
-from windlass.store.base import MAX_BATCH, Accept, Answer
+from windlass.store.answers import MAX_BATCH, Accept, Answer
 
 
 class SlowStore:

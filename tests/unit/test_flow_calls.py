@@ -26,7 +26,7 @@ from windlass.client import Offer, Sender
 from windlass.core.job import Job, NewJob
 from windlass.core.terms import DRAINING, Policy, Terms
 from windlass.plan import make_plan
-from windlass.store.base import MAX_BATCH, Accept, Answer
+from windlass.store.answers import MAX_BATCH, Accept, Answer
 from windlass.sync import insert_waiting
 
 ACCEPTED, FULL = Answer(Accept.ACCEPTED), Answer(Accept.FULL, "3 ready jobs")

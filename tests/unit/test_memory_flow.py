@@ -10,8 +10,10 @@ import pytest
 
 from windlass.core.limits import Limits, Rate
 from windlass.core.terms import Policy, Terms
-from windlass.store.base import Accept, Action, Declared, Store, StoreSettings, Want
+from windlass.store.answers import Accept
+from windlass.store.base import Store, StoreSettings
 from windlass.store.items import Put, put_all
+from windlass.store.jobs import Action, Declared, Want
 from windlass.store.memory import MemoryStore, lanes
 from windlass.store.memory.hub import Hub
 from windlass.testing.conformance.bench import LEASE, Bench, ManualClock, move, new_job

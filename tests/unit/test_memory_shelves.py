@@ -6,8 +6,10 @@ from uuid import uuid4
 
 import pytest
 
-from windlass.store.base import MAX_BATCH, Action, Store, StoreSettings
+from windlass.store.answers import MAX_BATCH
+from windlass.store.base import Store, StoreSettings
 from windlass.store.items import Put, put_all
+from windlass.store.jobs import Action
 from windlass.store.memory import MemoryStore
 from windlass.testing.conformance.bench import Bench, ManualClock
 from windlass.testing.conformance.outcomes import DEAD

@@ -14,7 +14,8 @@ from tests.servers.redis import RedisServer
 from tests.unit.redis_store_kit import RedisBench, redis_bench
 from windlass.core.job import ErrorInfo, State
 from windlass.core.keep import Keep
-from windlass.store.base import MAX_BATCH, Action, Change, Declared, Query, Want
+from windlass.store.answers import MAX_BATCH
+from windlass.store.jobs import Action, Change, Declared, Query, Want
 from windlass.testing.conformance import Hand
 from windlass.testing.conformance.bench import move, new_job
 from windlass.testing.conformance.outcomes import DEAD, DONE

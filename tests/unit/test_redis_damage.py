@@ -11,7 +11,7 @@ from tests.servers.redis import RedisServer
 from tests.unit.redis_store_kit import Keys, RedisBench, redis_bench
 from windlass.core.job import State
 from windlass.core.keep import Keep
-from windlass.store.base import Action, Declared, Note
+from windlass.store.jobs import Action, Declared, Note
 from windlass.testing.conformance.bench import move, new_job
 from windlass.testing.conformance.outcomes import DEAD, DONE, RETRY_LATER
 

@@ -12,7 +12,8 @@ from tests.unit.redis_store_kit import RedisBench, redis_bench
 from windlass.core.job import State
 from windlass.core.limits import NO_LIMITS, Limits, Rate
 from windlass.core.terms import Policy, Terms
-from windlass.store.base import MAX_BATCH, Tuning
+from windlass.store.answers import MAX_BATCH
+from windlass.store.flow import Tuning
 from windlass.testing.conformance.bench import move, new_job
 from windlass.testing.conformance.outcomes import DONE
 

@@ -11,7 +11,7 @@ import pytest
 from tests.servers.process import wait_until
 from windlass.core.job import NewJob
 from windlass.errors import StoreUnavailable
-from windlass.store.base import Accept, Answer
+from windlass.store.answers import Accept, Answer
 from windlass.store.redis.gather import Gathering
 
 

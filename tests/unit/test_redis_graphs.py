@@ -13,7 +13,8 @@ from windlass.core.graph import WORK
 from windlass.core.job import State
 from windlass.core.keep import Keep
 from windlass.core.links import WIDTH, Shape
-from windlass.store.base import MAX_BATCH, Action
+from windlass.store.answers import MAX_BATCH
+from windlass.store.jobs import Action
 from windlass.testing.conformance.bench import move, new_job, value
 from windlass.testing.conformance.outcomes import DEAD, DONE
 from windlass.testing.conformance.plans import Plan, chain, chord, diamond, fan_out, group

@@ -11,7 +11,8 @@ from tests.servers.redis import RedisServer
 from tests.unit.redis_store_kit import RedisBench, redis_bench
 from windlass.core.job import State
 from windlass.core.keep import Keep
-from windlass.store.base import EVERY_EVENT, MAX_BATCH, Action, Change, Declared, Query
+from windlass.store.answers import MAX_BATCH
+from windlass.store.jobs import EVERY_EVENT, Action, Change, Declared, Query
 from windlass.testing.conformance.bench import move, new_job
 from windlass.testing.conformance.outcomes import DEAD, DONE, RETRY_LATER, RETRY_NOW, SNOOZE, STOPPED
 

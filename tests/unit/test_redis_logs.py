@@ -12,7 +12,7 @@ from tests.servers.redis import RedisServer
 from tests.unit.redis_store_kit import RedisBench, redis_bench
 from windlass import StoreUnavailable
 from windlass.core.event import Entry
-from windlass.store.base import MAX_BATCH
+from windlass.store.answers import MAX_BATCH
 from windlass.store.items import Append, Commit, LogKeep, Put, Record, StreamEnd, log_channel, put_all, put_one
 from windlass.testing.conformance.bench import START, new_job
 from windlass.testing.conformance.plans import chain

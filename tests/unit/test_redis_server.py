@@ -18,7 +18,9 @@ from tests.unit.redis_store_kit import RedisBench, redis_bench
 from windlass.core.job import State
 from windlass.core.keep import Keep
 from windlass.errors import StoreUnavailable
-from windlass.store.base import EVERY_EVENT, MAX_BATCH, Action, Declared, Query, StoreSettings
+from windlass.store.answers import MAX_BATCH
+from windlass.store.base import StoreSettings
+from windlass.store.jobs import EVERY_EVENT, Action, Declared, Query
 from windlass.store.redis import RedisStore, library
 from windlass.store.redis.commands import Library
 from windlass.testing.conformance.bench import Hand, ManualClock, move, new_job

@@ -12,7 +12,7 @@ from tests.unit.redis_store_kit import RedisBench, redis_bench
 from windlass.core.job import Fence, State
 from windlass.core.keep import Keep
 from windlass.core.lifecycle import Outcome
-from windlass.store.base import Action, Query, Want
+from windlass.store.jobs import Action, Query, Want
 from windlass.store.redis import library
 from windlass.testing.conformance.bench import move
 from windlass.testing.conformance.outcomes import DEAD, DONE, RETRY_LATER, RETRY_NOW

@@ -13,7 +13,7 @@ from tests.servers.redis import RedisServer
 from tests.unit.redis_store_kit import RedisBench, redis_bench
 from windlass.core.job import Claim, State
 from windlass.errors import StoreUnavailable
-from windlass.store.base import EVERY_EVENT, Want
+from windlass.store.jobs import EVERY_EVENT, Want
 from windlass.store.redis import wire
 from windlass.testing.conformance.bench import move, new_job
 from windlass.testing.conformance.outcomes import DONE

@@ -15,7 +15,7 @@ import pytest
 from windlass.core import lifecycle
 from windlass.core.job import Fence, State
 from windlass.core.links import Edge
-from windlass.store.base import ExchangeReply
+from windlass.store.jobs import ExchangeReply
 from windlass.store.memory import MemoryStore, claims, spreading, sweeps, todos
 from windlass.store.memory import clock as memory_clock
 from windlass.store.memory.hub import Hub

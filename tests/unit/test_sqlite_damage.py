@@ -12,7 +12,8 @@ import pytest
 from windlass.core.job import NewJob, State
 from windlass.core.lifecycle import Succeeded, decide
 from windlass.core.terms import Terms
-from windlass.store.base import Action, Change, Declared, Presence, Query, StoreSettings, Want
+from windlass.store.base import StoreSettings
+from windlass.store.jobs import Action, Change, Declared, Presence, Query, Want
 from windlass.store.sqlite import SQLiteStore, mending
 from windlass.store.sqlite.damage import TABLES
 from windlass.testing.conformance import ManualClock

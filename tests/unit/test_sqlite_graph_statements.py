@@ -12,7 +12,7 @@ from windlass.core.job import Claim
 from windlass.core.keep import Keep
 from windlass.core.lifecycle import Adopted, Outcome
 from windlass.core.links import Inject, Shape
-from windlass.store.base import Action
+from windlass.store.jobs import Action
 from windlass.testing.conformance.bench import Bench, move, value
 from windlass.testing.conformance.outcomes import DEAD
 from windlass.testing.conformance.plans import Plan, chain, chord, done, failure, fan_out, group

@@ -16,7 +16,7 @@ from windlass.core.keep import Keep
 from windlass.core.lifecycle import Adopted
 from windlass.core.links import Inject, Shape
 from windlass.errors import StoreError
-from windlass.store.base import Action
+from windlass.store.jobs import Action
 from windlass.store.sqlite import spreading, todos
 from windlass.testing.conformance.bench import Bench, move, value
 from windlass.testing.conformance.graph_stop import aftermath

@@ -14,7 +14,9 @@ from windlass.core.job import NewJob
 from windlass.core.lifecycle import Succeeded, decide
 from windlass.core.limits import Limits, Rate
 from windlass.core.terms import Terms
-from windlass.store.base import Declared, ExchangeReply, Presence, StoreSettings, Tuning, Want
+from windlass.store.base import StoreSettings
+from windlass.store.flow import Tuning
+from windlass.store.jobs import Declared, ExchangeReply, Presence, Want
 from windlass.store.sqlite import SQLiteStore
 from windlass.store.sqlite.ops import Kind
 from windlass.store.sqlite.tx import BEGIN, Tx

@@ -14,7 +14,8 @@ import pytest
 from windlass.core.job import Finished, NewJob, State
 from windlass.core.lifecycle import Succeeded, decide
 from windlass.errors import StoreError
-from windlass.store.base import EVERY_EVENT, Declared, Presence, StoreSettings, Want
+from windlass.store.base import StoreSettings
+from windlass.store.jobs import EVERY_EVENT, Declared, Presence, Want
 from windlass.store.sqlite import SQLiteStore, mailbox
 from windlass.store.sqlite.mailbox import MESSAGE_MAX, Mailbox, Outbox, nobody_there, pack, socket_folder
 

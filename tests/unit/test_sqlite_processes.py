@@ -19,7 +19,8 @@ import pytest
 from tests.worker.helpers import soon
 from windlass.core.job import NewJob
 from windlass.errors import StoreClosed
-from windlass.store.base import Accept, StoreSettings
+from windlass.store.answers import Accept
+from windlass.store.base import StoreSettings
 from windlass.store.sqlite import SQLiteStore, thread
 
 HAMMER = """

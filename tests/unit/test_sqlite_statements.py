@@ -15,7 +15,9 @@ from tests.unit.sqlite_kit import opened, statements
 from windlass.core.job import NewJob
 from windlass.core.limits import Limits, Rate
 from windlass.core.terms import Policy, Terms
-from windlass.store.base import Accept, Answer, Tuning, Want
+from windlass.store.answers import Accept, Answer
+from windlass.store.flow import Tuning
+from windlass.store.jobs import Want
 from windlass.testing.conformance.bench import Bench, move, new_job
 from windlass.testing.conformance.outcomes import DONE
 

@@ -17,7 +17,9 @@ import pytest
 from windlass.core.job import Claim, NewJob
 from windlass.core.lifecycle import Succeeded, decide
 from windlass.errors import StoreClosed, StoreError, StoreUnavailable
-from windlass.store.base import Accept, Declared, Presence, Query, StoreSettings, Want
+from windlass.store.answers import Accept
+from windlass.store.base import StoreSettings
+from windlass.store.jobs import Declared, Presence, Query, Want
 from windlass.store.sqlite import SQLiteStore, thread
 from windlass.store.sqlite.ops import Kind
 from windlass.store.sqlite.tx import Tx

@@ -14,7 +14,8 @@ import pytest
 from windlass.core.job import NewJob
 from windlass.errors import ConfigError, StoreError, StoreUnavailable
 from windlass.store import make_store
-from windlass.store.base import Accept, Store
+from windlass.store.answers import Accept
+from windlass.store.base import Store
 from windlass.testing import FailingStore
 from windlass.testing.failing import OPERATIONS
 

@@ -10,7 +10,9 @@ import pytest
 from windlass.core.job import Job, State
 from windlass.core.limits import Limits, parse_rate
 from windlass.core.terms import Terms
-from windlass.store.base import Declared, GateInfo, Held, Hold, Presence, QueueInfo, WorkerInfo
+from windlass.store.flow import GateInfo, Held, Hold
+from windlass.store.jobs import Declared, Presence
+from windlass.store.reads import QueueInfo, WorkerInfo
 from windlass.why import Facts, Why, explain
 
 NOW = 1_893_456_000_000

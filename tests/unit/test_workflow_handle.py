@@ -39,7 +39,7 @@ from windlass.core.job import NewJob
 from windlass.errors import ConfigError
 from windlass.picture import draw_dot, draw_mermaid
 from windlass.store import make_store
-from windlass.store.base import Accept, Answer, GraphAnswer
+from windlass.store.answers import Accept, Answer, GraphAnswer
 from windlass.testing.failing import FailingStore, Faults
 
 

@@ -21,8 +21,9 @@ from windlass.core.chart import CELLS, HOURS, MINUTE, MINUTES, Series, Sheet, ce
 from windlass.core.health import Facts, flow_of, in_words, is_well
 from windlass.core.job import State
 from windlass.errors import Forbidden, JobLost, NotFound
-from windlass.store.base import Presence, Store
+from windlass.store.base import Store
 from windlass.store.items import Put, put_all
+from windlass.store.jobs import Presence
 from windlass.testing import Harness
 
 

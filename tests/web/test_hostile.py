@@ -15,8 +15,10 @@ from windlass import Windlass, every, timetable
 from windlass.core.job import AttemptInfo, ErrorInfo, Meta, Progress, State
 from windlass.core.lifecycle import Failed, Succeeded, decide
 from windlass.core.terms import Terms
-from windlass.store.base import Declared, Query, Store, Tuning
+from windlass.store.base import Store
+from windlass.store.flow import Tuning
 from windlass.store.items import Put, put_all
+from windlass.store.jobs import Declared, Query
 from windlass.web import Basic, make_access, windlass_dashboard
 from windlass.web.headers import CSP
 

@@ -11,7 +11,8 @@ from windlass import Windlass
 from windlass.console import Console
 from windlass.core.access import make_access
 from windlass.standing import Slots, slots_of
-from windlass.store.base import Presence, WorkerInfo
+from windlass.store.jobs import Presence
+from windlass.store.reads import WorkerInfo
 from windlass.web.words import asked_of
 
 

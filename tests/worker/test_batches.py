@@ -12,7 +12,7 @@ import pytest
 from tests.worker.helpers import Fleet, Ledger, eventually, soon, within
 from windlass import JobCancelled, JobFailed, Reject, Retry, Snooze, State, Windlass, chain, current, once
 from windlass.errors import ConfigError, PayloadError
-from windlass.store.base import Action, Change, Declared, Presence, Want
+from windlass.store.jobs import Action, Change, Declared, Presence, Want
 
 Calls = list[list[Any]]
 

@@ -24,7 +24,8 @@ from windlass import State
 from windlass.console.console import Console
 from windlass.core.job import Job
 from windlass.store import make_store
-from windlass.store.base import Query, Store
+from windlass.store.base import Store
+from windlass.store.jobs import Query
 from windlass.worker.service import Worker
 
 CASES = 60

@@ -20,7 +20,7 @@ from tests.worker.helpers import SHORT, eventually, within
 from tests.worker.jobs import adopt, child_dies, child_fails
 from windlass import Cancel, Snooze, Windlass, WindlassError
 from windlass.logs import JsonFormatter, TextFormatter
-from windlass.store.base import Declared, Presence, Want
+from windlass.store.jobs import Declared, Presence, Want
 from windlass.worker.plan import plan
 
 

@@ -32,8 +32,8 @@ from windlass.core.options import parse_options
 from windlass.core.schedule import GONE
 from windlass.errors import WindlassError
 from windlass.handle import JobInfo
-from windlass.store.base import Query
 from windlass.store.items import read_one
+from windlass.store.jobs import Query
 from windlass.worker import notifier
 
 

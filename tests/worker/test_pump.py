@@ -17,7 +17,8 @@ from windlass import JobFailed, State, StoreError, Windlass
 from windlass.core.job import Claim, NewJob
 from windlass.core.lifecycle import Transition
 from windlass.errors import ConfigError, SoftTimeout
-from windlass.store.base import ExchangeReply, Store, Want
+from windlass.store.base import Store
+from windlass.store.jobs import ExchangeReply, Want
 from windlass.testing.failing import FailingStore, Faults
 from windlass.worker import executor, threads
 from windlass.worker.runner import run_blocking

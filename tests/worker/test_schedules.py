@@ -20,8 +20,9 @@ from windlass import ConfigError, StoreUnavailable, UnknownSchedule, Windlass, c
 from windlass.core.job import Job, Meta
 from windlass.core.schedule import GONE
 from windlass.core.timing import Clock, newest_slots
-from windlass.store.base import MAX_BATCH, Query
+from windlass.store.answers import MAX_BATCH
 from windlass.store.items import Put, put_one
+from windlass.store.jobs import Query
 from windlass.store.memory import MemoryStore
 from windlass.testing import Harness
 from windlass.testing.clock import VirtualClock

@@ -12,7 +12,8 @@ from tests.worker.helpers import SHORT, eventually, within
 from windlass import Windlass
 from windlass.core.limits import NO_LIMITS, Limits, parse_rate
 from windlass.errors import ConfigError
-from windlass.store.base import GateInfo, Store
+from windlass.store.base import Store
+from windlass.store.flow import GateInfo
 
 
 async def work_off(app: Windlass, queues: Any, jobs: dict[str, int], look: int, concurrency: int = 1) -> Counter[str]:

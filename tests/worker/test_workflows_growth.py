@@ -16,7 +16,8 @@ from windlass.call import Draft
 from windlass.context import Current, HandOver
 from windlass.errors import StoreUnavailable
 from windlass.middleware import Submit
-from windlass.store.base import Accept, Answer, GraphAnswer, SweepReply
+from windlass.store.answers import Accept, Answer, GraphAnswer
+from windlass.store.jobs import SweepReply
 from windlass.testing.failing import Faults
 from windlass.worker.service import Worker
 

@@ -19,7 +19,7 @@ from windlass.core.hints import did_you_mean
 
 if TYPE_CHECKING:
     from windlass.celery.app import Celery
-    from windlass.store.base import WorkerInfo
+    from windlass.store.reads import WorkerInfo
 
 MOST = 1_000
 """So many jobs an answer lists."""

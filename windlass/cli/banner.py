@@ -12,7 +12,8 @@ import msgspec
 from windlass.app import Windlass
 from windlass.core.address import redact_url
 from windlass.core.keep import Keep, read_bucket
-from windlass.store.base import StoreInfo, StoreSettings
+from windlass.store.base import StoreSettings
+from windlass.store.reads import StoreInfo
 
 if TYPE_CHECKING:
     from windlass.worker.plan import Plan

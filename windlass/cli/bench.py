@@ -23,7 +23,7 @@ from windlass.cli.errors import NotDone
 from windlass.cli.target import Target, run, takes_app
 from windlass.core.address import redact_url
 from windlass.core.job import State
-from windlass.store.base import Action, Change, Query
+from windlass.store.jobs import Action, Change, Query
 
 _START_SECONDS = 30.0
 _STALLED_SECONDS = 60.0

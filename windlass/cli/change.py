@@ -12,7 +12,7 @@ from windlass.cli.operator import operator
 from windlass.cli.target import Target, need_words, run, takes_app
 from windlass.console import Console
 from windlass.console.values import Changed
-from windlass.store.base import MAX_BATCH
+from windlass.store.answers import MAX_BATCH
 
 Act = Callable[[Console, list[str]], Awaitable[Changed]]
 

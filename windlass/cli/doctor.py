@@ -15,7 +15,8 @@ from windlass.cli.target import Target, run, takes_app
 from windlass.core.address import redact_url
 from windlass.core.duration import show_ms
 from windlass.errors import ConfigError, WindlassError
-from windlass.store.base import QueueInfo, Store, WorkerInfo
+from windlass.store.base import Store
+from windlass.store.reads import QueueInfo, WorkerInfo
 
 _MARKS = {"ok": ("✓", "green"), "note": ("·", "bright_black"), "warning": ("!", "yellow"), "wrong": ("✗", "red")}
 _CLOCK_SLACK_MS = 2_000

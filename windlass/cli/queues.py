@@ -22,7 +22,7 @@ from windlass.gates import LimitInfo
 from windlass.orders import find_workers
 from windlass.queue import NOT_STARTED
 from windlass.standing import slots_of
-from windlass.store.base import QueueInfo, WorkerInfo
+from windlass.store.reads import QueueInfo, WorkerInfo
 
 _SHOWN = (
     State.READY, State.RUNNING, State.SCHEDULED, State.WAITING, State.SUCCEEDED, State.FAILED, State.CANCELLED,

@@ -20,7 +20,9 @@ from windlass.core.ids import check_name
 from windlass.core.job import Job
 from windlass.core.options import CALL_NAMES, hint, parse_options
 from windlass.errors import ConfigError, NotFound
-from windlass.store.base import MAX_BATCH, Action, Change, ChangeReply, Store
+from windlass.store.answers import MAX_BATCH
+from windlass.store.base import Store
+from windlass.store.jobs import Action, Change, ChangeReply
 from windlass.task import Task
 
 NO_JOB = "no such job"

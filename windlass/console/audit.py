@@ -18,7 +18,8 @@ from windlass.console import show
 from windlass.console.desk import Desk, page_size
 from windlass.console.values import AuditList, AuditRow
 from windlass.errors import ConfigError, Forbidden, StoreError
-from windlass.store.base import MAX_BATCH, Store
+from windlass.store.answers import MAX_BATCH
+from windlass.store.base import Store
 from windlass.store.items import Item, Put, put_all, read_one
 
 SHELF = "audit"

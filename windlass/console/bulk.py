@@ -20,7 +20,8 @@ from windlass.console.snapshot import snapshot
 from windlass.console.values import Changed, Count
 from windlass.core.job import Job, State
 from windlass.errors import ConfigError
-from windlass.store.base import MAX_BATCH, Action, Change, ChangeReply
+from windlass.store.answers import MAX_BATCH
+from windlass.store.jobs import Action, Change, ChangeReply
 from windlass.store.shared import ALLOWED
 
 COUNTED, COUNT_SECONDS = 20_000, 1.0

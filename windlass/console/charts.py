@@ -27,7 +27,8 @@ from windlass.core.chart import (
 )
 from windlass.core.hints import did_you_mean
 from windlass.errors import ConfigError
-from windlass.store.base import MAX_BATCH, Store
+from windlass.store.answers import MAX_BATCH
+from windlass.store.base import Store
 from windlass.store.items import Item
 
 LATE = 30_000

@@ -56,7 +56,8 @@ from windlass.core.ids import check_name
 from windlass.core.suggest import Suggestion
 from windlass.gates import LimitInfo
 from windlass.handle import Handle
-from windlass.store.base import Action, Change, StoreInfo
+from windlass.store.jobs import Action, Change
+from windlass.store.reads import StoreInfo
 
 
 class Console:

@@ -28,7 +28,10 @@ from windlass.core.terms import queue_gate
 from windlass.core.timing import Cron, find_zone
 from windlass.errors import ConfigError, EnqueueError, Forbidden, NotFound, WindlassError
 from windlass.gates import retune
-from windlass.store.base import MAX_BATCH, Action, Change, ChangeReply, Query, Store, WorkerInfo
+from windlass.store.answers import MAX_BATCH
+from windlass.store.base import Store
+from windlass.store.jobs import Action, Change, ChangeReply, Query
+from windlass.store.reads import WorkerInfo
 from windlass.timetable import TRIES, put, read_row
 
 STEPS = 20

@@ -9,7 +9,7 @@ from windlass.console.snapshot import snapshot
 from windlass.console.values import FaultList, FaultRow
 from windlass.core.filters import quoted
 from windlass.core.job import Job
-from windlass.store.base import Fault
+from windlass.store.reads import Fault
 
 
 async def fault_list(desk: Desk, queue: str, task: str) -> FaultList:

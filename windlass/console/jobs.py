@@ -16,7 +16,9 @@ from windlass.core.job import Job, LogLine, State
 from windlass.core.trace import trace_id
 from windlass.errors import JobLost
 from windlass.handle import job_info
-from windlass.store.base import MAX_BATCH, Action, Store
+from windlass.store.answers import MAX_BATCH
+from windlass.store.base import Store
+from windlass.store.jobs import Action
 from windlass.store.shared import ALLOWED
 from windlass.why import Reason, explain, read_facts
 

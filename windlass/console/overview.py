@@ -21,7 +21,7 @@ from windlass.core.mute import MOST, SHELF, Mute, decode
 from windlass.core.terms import breaker_gate, queue_gate
 from windlass.errors import ConfigError, NotFound, StoreError
 from windlass.standing import facts_of, slots_of
-from windlass.store.base import QueueInfo, WorkerInfo
+from windlass.store.reads import QueueInfo, WorkerInfo
 
 FAILURES, COMING = 8, 8
 SOME_WARNINGS = 50

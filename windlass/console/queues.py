@@ -18,7 +18,8 @@ from windlass.core.terms import queue_gate
 from windlass.errors import NotFound
 from windlass.gates import LimitInfo, all_limits, limit_info
 from windlass.standing import slots_of
-from windlass.store.base import GateInfo, QueueInfo, WorkerInfo
+from windlass.store.flow import GateInfo
+from windlass.store.reads import QueueInfo, WorkerInfo
 
 
 def queue_names(desk: Desk, now: Snapshot) -> list[str]:

@@ -20,7 +20,9 @@ from windlass.core.filters import Either, Filter, Part, Term, parse_filter
 from windlass.core.job import Job, State
 from windlass.core.matching import holds, pasted
 from windlass.errors import ConfigError, Forbidden
-from windlass.store.base import MAX_BATCH, Query, Store
+from windlass.store.answers import MAX_BATCH
+from windlass.store.base import Store
+from windlass.store.jobs import Query
 
 LOOKED = 5_000
 """Records one search reads at most."""

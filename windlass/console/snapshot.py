@@ -8,7 +8,9 @@ from windlass.console.desk import Desk, now_ms
 from windlass.core.job import Job, State
 from windlass.core.limits import Limits
 from windlass.core.terms import queue_gate
-from windlass.store.base import GateInfo, Query, QueueInfo, StoreInfo, WorkerInfo
+from windlass.store.flow import GateInfo
+from windlass.store.jobs import Query
+from windlass.store.reads import QueueInfo, StoreInfo, WorkerInfo
 
 RUNNING = 500
 """Running jobs that are listed with their workers."""

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from windlass.gates import LimitInfo
-from windlass.store.base import StoreInfo
+from windlass.store.reads import StoreInfo
 from windlass.why import Reason
 
 

@@ -16,7 +16,8 @@ from windlass.core.graph import GraphInfo
 from windlass.core.job import Job, State
 from windlass.errors import NotFound
 from windlass.picture import Drawn, Folding, drawing
-from windlass.store.base import MAX_BATCH, Store
+from windlass.store.answers import MAX_BATCH
+from windlass.store.base import Store
 from windlass.workflow import shown_state
 
 MOST_READ = 10_000

@@ -33,7 +33,8 @@ from windlass.observe.making import number, numbers
 from windlass.observe.names import DEAD, ENDS, FAILURES, JOBS, SETTLED
 from windlass.observe.workers import worker_metrics
 from windlass.standing import slots_of
-from windlass.store.base import GateInfo, QueueInfo, Total
+from windlass.store.flow import GateInfo
+from windlass.store.reads import QueueInfo, Total
 from windlass.timetable import Schedule, read_all
 
 __all__ = ["store_metrics", "worker_metrics"]

@@ -49,7 +49,7 @@ from windlass.errors import ConfigError
 from windlass.middleware import Run, Submit
 from windlass.observe import spans
 from windlass.observe.spans import PARENT, UNSAMPLED_ENDS
-from windlass.store.base import Accept, Answer
+from windlass.store.answers import Accept, Answer
 from windlass.watch import Told
 
 log = logging.getLogger("windlass.tracing")

@@ -1,4 +1,4 @@
-"""The third part of the contract: items, logs, and the one step that changes them together with jobs.
+"""The part of the contract about items, logs, and the one step that changes them together with jobs.
 
 An *item* is a named value on a shelf. A *log* is a row of records that are never changed, in streams. What comes next
 to jobs (locks, ``once``, breakers, schedules, the event bus, the outbox, steps of a saga) is made of these two and of

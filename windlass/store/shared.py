@@ -9,8 +9,9 @@ import msgspec
 
 from windlass.core.job import TERMINAL, State
 from windlass.errors import StoreError
-from windlass.store.base import MAX_BATCH, Action, Change
+from windlass.store.answers import MAX_BATCH
 from windlass.store.items import Commit
+from windlass.store.jobs import Action, Change
 
 STATES = (
     State.WAITING, State.SCHEDULED, State.READY, State.RUNNING,

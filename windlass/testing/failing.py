@@ -19,39 +19,26 @@ from windlass.core.hints import did_you_mean
 from windlass.core.job import Job, LogLine, NewJob, State
 from windlass.core.lifecycle import Transition
 from windlass.errors import ConfigError, StoreUnavailable
-from windlass.store.base import (
-    MAX_BATCH,
-    Answer,
+from windlass.store.answers import MAX_BATCH, Answer, GraphAnswer
+from windlass.store.base import Store
+from windlass.store.flow import Flow, GateInfo, Hold, Tuning, UniqueInfo
+from windlass.store.graphs import GraphPage, Graphs
+from windlass.store.items import Commit, Committed, Item, Items, LogInfo, LogKeep, Moment, Record
+from windlass.store.jobs import (
     BeatReply,
     Change,
     ChangeReply,
     Deliver,
     ExchangeReply,
-    Fault,
-    Flow,
-    GateInfo,
-    GraphAnswer,
-    GraphPage,
-    Graphs,
-    Hold,
     Jobs,
     Note,
-    Page,
     Presence,
     Query,
-    QueueInfo,
-    Reads,
-    Store,
-    StoreInfo,
     SweepReply,
-    Total,
-    Tuning,
-    UniqueInfo,
     Want,
     WatchReply,
-    WorkerInfo,
 )
-from windlass.store.items import Commit, Committed, Item, Items, LogInfo, LogKeep, Moment, Record
+from windlass.store.reads import Fault, Page, QueueInfo, Reads, StoreInfo, Total, WorkerInfo
 
 T = TypeVar("T")
 OPERATIONS = frozenset(name for part in (Jobs, Flow, Graphs, Items, Reads) for name in vars(part) if name[0] != "_")

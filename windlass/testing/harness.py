@@ -35,8 +35,9 @@ from windlass.core.job import NewJob, State
 from windlass.core.keep import Keep
 from windlass.errors import ConfigError, StoreUnavailable
 from windlass.handle import JobInfo, job_info
-from windlass.store.base import Accept, Answer, GraphAnswer, WatchReply
+from windlass.store.answers import Accept, Answer, GraphAnswer
 from windlass.store.items import Commit, Committed
+from windlass.store.jobs import WatchReply
 from windlass.store.memory import MemoryStore
 from windlass.testing import asserts
 from windlass.testing.clock import VirtualClock

@@ -23,7 +23,8 @@ from windlass.core.job import Claim, Finished, State
 from windlass.core.lifecycle import Outcome, Transition
 from windlass.errors import Cancel, JobFailed, Signal, StoreUnavailable, WindlassError
 from windlass.middleware import AroundRun
-from windlass.store.base import BeatReply, Clock, Presence, Store, Want
+from windlass.store.base import Clock, Store
+from windlass.store.jobs import BeatReply, Presence, Want
 from windlass.worker.children import Children
 from windlass.worker.executor import Executor
 from windlass.worker.graphs import Graphs

@@ -22,7 +22,7 @@ from windlass.console.show import MOST_TEXT, decoded, safe
 from windlass.core.access import EVERYTHING, Access
 from windlass.core.job import Job, LogLine, State
 from windlass.errors import StoreError
-from windlass.store.base import MAX_BATCH
+from windlass.store.answers import MAX_BATCH
 from windlass.web.poll import Poll
 from windlass.web.streams import BEAT, EventStream, Gauge, Source, message, retry
 

@@ -30,7 +30,7 @@ from windlass.console.values import (
 from windlass.core.job import Job
 from windlass.core.suggest import Suggestion
 from windlass.gates import LimitInfo
-from windlass.store.base import StoreInfo
+from windlass.store.reads import StoreInfo
 from windlass.web import asked as ask
 from windlass.web.jobfeed import JobState, job_stream, state_of
 from windlass.web.live import EventsQuery, events

@@ -22,7 +22,7 @@ from windlass.core.lifecycle import Adopting, Failed, HandedBack, Outcome, Trans
 from windlass.errors import Cancel, SoftTimeout
 from windlass.failpoints import failpoint
 from windlass.logs import Steady
-from windlass.store.base import MAX_BATCH
+from windlass.store.answers import MAX_BATCH
 from windlass.worker import runner
 from windlass.worker.batches import BATCH, Batch, Batches
 from windlass.worker.children import Children

@@ -19,7 +19,8 @@ from windlass.errors import StoreUnavailable
 from windlass.failpoints import failpoint
 from windlass.logs import Steady
 from windlass.plan import PART
-from windlass.store.base import Accept, Store
+from windlass.store.answers import Accept
+from windlass.store.base import Store
 from windlass.values import read_value
 
 log = Steady(logging.getLogger("windlass.worker"))

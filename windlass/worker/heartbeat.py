@@ -22,7 +22,8 @@ from windlass.errors import StoreError, StoreOutdated
 from windlass.failpoints import failpoint
 from windlass.logs import Steady
 from windlass.portal import new_event_loop
-from windlass.store.base import BeatReply, Presence, Store, SweepReply
+from windlass.store.base import Store
+from windlass.store.jobs import BeatReply, Presence, SweepReply
 
 log = Steady(logging.getLogger("windlass.worker"))
 

@@ -12,7 +12,9 @@ from typing import Any
 from windlass.core.job import Claim
 from windlass.errors import StoreUnavailable
 from windlass.logs import Steady
-from windlass.store.base import MAX_BATCH, Note, Store
+from windlass.store.answers import MAX_BATCH
+from windlass.store.base import Store
+from windlass.store.jobs import Note
 
 log = Steady(logging.getLogger("windlass.worker"))
 

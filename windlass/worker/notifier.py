@@ -40,8 +40,10 @@ from windlass.core.standstill import tell_of_queues, tell_of_schedules
 from windlass.errors import StoreError
 from windlass.logs import Steady
 from windlass.notices import QUEUE, TASK
-from windlass.store.base import MAX_BATCH, Accept, Query, Store
+from windlass.store.answers import MAX_BATCH, Accept
+from windlass.store.base import Store
 from windlass.store.items import Put, put_one, read_one
+from windlass.store.jobs import Query
 from windlass.store.shared import host_clock
 from windlass.worker.lookout import Lookout
 

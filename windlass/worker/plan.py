@@ -14,7 +14,9 @@ from windlass.core.terms import queue_gate, task_gate
 from windlass.errors import ConfigError
 from windlass.notices import QUEUE as NOTICES
 from windlass.settings import WorkerOptions
-from windlass.store.base import Declared, Store, Tuning
+from windlass.store.base import Store
+from windlass.store.flow import Tuning
+from windlass.store.jobs import Declared
 from windlass.task import Task
 from windlass.worker.functions import function_path, load_object
 from windlass.worker.shares import parse_queues

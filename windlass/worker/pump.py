@@ -17,7 +17,9 @@ from windlass.core.lifecycle import UNWRITABLE, Transition, unwritable
 from windlass.errors import StoreError, StoreOutdated, StoreUnavailable
 from windlass.failpoints import failpoint
 from windlass.logs import Steady
-from windlass.store.base import MAX_BATCH, ExchangeReply, Serial, Store, Want
+from windlass.store.answers import MAX_BATCH
+from windlass.store.base import Serial, Store
+from windlass.store.jobs import ExchangeReply, Want
 from windlass.worker.executor import Executor
 from windlass.worker.notes import NoteBuffer
 from windlass.worker.shares import Shares

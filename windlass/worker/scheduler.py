@@ -22,7 +22,8 @@ from windlass.call import new_id
 from windlass.core.schedule import GONE, Plan, begin, decode_plan, due, job_of
 from windlass.errors import StoreError
 from windlass.logs import Steady
-from windlass.store.base import MAX_BATCH, Accept, Store
+from windlass.store.answers import MAX_BATCH, Accept
+from windlass.store.base import Store
 from windlass.store.items import Put, put_all
 from windlass.timetable import Fired, Firing, Schedule, fire, put, read_all, read_rows
 from windlass.watch import firing

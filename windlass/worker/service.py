@@ -21,7 +21,7 @@ from windlass.errors import StoreError
 from windlass.logs import Steady
 from windlass.orders import Given, Order
 from windlass.portal import new_event_loop
-from windlass.store.base import BeatReply, Presence
+from windlass.store.jobs import BeatReply, Presence
 from windlass.worker.charts import Charts
 from windlass.worker.children import Children
 from windlass.worker.ending import Ending, end_process

@@ -19,8 +19,9 @@ from windlass.core.job import Job
 from windlass.core.lifecycle import EXPIRED
 from windlass.errors import StoreError
 from windlass.logs import Steady
-from windlass.store.base import Store, SweepReply
+from windlass.store.base import Store
 from windlass.store.items import Item, Put, put_one, read_one
+from windlass.store.jobs import SweepReply
 from windlass.worker.joblog import JobLog, by_engine
 
 log = Steady(logging.getLogger("windlass.worker"))

@@ -8,13 +8,15 @@ import msgspec
 
 from windlass.core.event import Group
 from windlass.core.job import State
-from windlass.store.base import MAX_BATCH, Action, Change, ChangeReply, Page, Query
+from windlass.store.answers import MAX_BATCH
+from windlass.store.jobs import Action, Change, ChangeReply, Query
 from windlass.store.memory import lanes, unique
 from windlass.store.memory.graphs import change_graph, change_member, retry_all
 from windlass.store.memory.hub import Hub
 from windlass.store.memory.records import Row, event_row
 from windlass.store.memory.spreading import graph_of, refuses
 from windlass.store.memory.todos import open_early, restart, work_off
+from windlass.store.reads import Page
 from windlass.store.shared import allowed
 
 

@@ -10,7 +10,7 @@ from windlass.core.event import Group
 from windlass.core.job import Claim, Fence, State
 from windlass.core.lifecycle import Transition
 from windlass.core.limits import NO_LIMITS
-from windlass.store.base import QueueInfo, Want
+from windlass.store.jobs import Want
 from windlass.store.memory import gates, lanes, lookups
 from windlass.store.memory.gates import OPEN, Gate
 from windlass.store.memory.graphs import adopt, can_adopt
@@ -18,6 +18,7 @@ from windlass.store.memory.hub import Heap, Hub
 from windlass.store.memory.lanes import Lane
 from windlass.store.memory.records import ASIDE, NOT_HELD, SOLO, Row, WorkerRow
 from windlass.store.memory.spreading import graph_of, refuses
+from windlass.store.reads import QueueInfo
 
 
 def holder(worker: WorkerRow | None, id: str, fence: Fence) -> Row | None:

@@ -6,8 +6,9 @@ from bisect import bisect_left, insort
 from typing import TYPE_CHECKING
 
 from windlass.core.job import State
-from windlass.store.base import MAX_BATCH, Fault
+from windlass.store.answers import MAX_BATCH
 from windlass.store.memory.records import Row
+from windlass.store.reads import Fault
 
 if TYPE_CHECKING:
     from windlass.store.memory.hub import Hub

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from windlass.core.job import State
 from windlass.core.limits import NO_LIMITS, Limits, Rate, arrive, fits, over
 from windlass.core.terms import Terms, breaker_gate, queue_gate, task_gate
-from windlass.store.base import GateInfo
+from windlass.store.flow import GateInfo
 
 if TYPE_CHECKING:
     from windlass.store.memory.hub import Hub

@@ -12,7 +12,8 @@ from windlass.core.graph import NewGraph
 from windlass.core.job import NewJob, State
 from windlass.core.lifecycle import Transition
 from windlass.core.links import WIDTH
-from windlass.store.base import Accept, Action, Change, GraphAnswer
+from windlass.store.answers import Accept, GraphAnswer
+from windlass.store.jobs import Action, Change
 from windlass.store.memory import retention
 from windlass.store.memory.hub import Hub
 from windlass.store.memory.nodes import GraphRow, Phase, Place

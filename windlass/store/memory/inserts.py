@@ -9,7 +9,7 @@ from windlass.core import lifecycle
 from windlass.core.event import Group
 from windlass.core.event import Row as EventRow
 from windlass.core.job import NewJob, State
-from windlass.store.base import Accept, Answer
+from windlass.store.answers import Accept, Answer
 from windlass.store.memory import gates, unique
 from windlass.store.memory.nodes import Phase
 from windlass.store.memory.records import Row, event_row

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from windlass.store.base import MAX_BATCH
+from windlass.store.answers import MAX_BATCH
 from windlass.store.items import Append, LogInfo, LogKeep, Record, StreamEnd, log_channel
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from windlass.core.graph import GraphInfo, Input
 from windlass.core.job import Claim, Job, State
 from windlass.core.links import In, Inject, Shape
-from windlass.store.base import MAX_BATCH, GraphPage
+from windlass.store.answers import MAX_BATCH
+from windlass.store.graphs import GraphPage
 from windlass.store.memory.hub import Hub
 from windlass.store.memory.nodes import GraphRow
 from windlass.store.memory.records import Row

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from windlass.core.event import Row as EventRow
 from windlass.core.job import Claim, Finished, Job, LogLine, NewJob, State
-from windlass.store.base import INLINE_MAX, Presence
+from windlass.store.jobs import INLINE_MAX, Presence
 from windlass.store.memory.nodes import Place
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from windlass.core.event import Row as EventRow
 from windlass.core.graph import because, decided, verdict
 from windlass.core.job import State
 from windlass.core.links import Edge, Inject, Out, Shape
-from windlass.store.base import INLINE_MAX
+from windlass.store.jobs import INLINE_MAX
 from windlass.store.memory import retention
 from windlass.store.memory.hub import Hub
 from windlass.store.memory.nodes import GraphRow, Place

@@ -14,37 +14,25 @@ from windlass.core.graph import GraphInfo, Input, NewGraph
 from windlass.core.job import Job, LogLine, NewJob, State
 from windlass.core.lifecycle import Transition
 from windlass.errors import StoreError
-from windlass.store.base import (
+from windlass.store.answers import MAX_BATCH, Answer, GraphAnswer
+from windlass.store.base import Clock, StoreSettings
+from windlass.store.flow import GateInfo, Hold, Tuning, UniqueInfo
+from windlass.store.graphs import GraphPage
+from windlass.store.items import Commit, Committed, Item, LogInfo, LogKeep, Moment, Record
+from windlass.store.jobs import (
     EVERY_EVENT,
-    MAX_BATCH,
-    Answer,
     BeatReply,
     Change,
     ChangeReply,
-    Clock,
     Deliver,
     ExchangeReply,
-    Fault,
-    GateInfo,
-    GraphAnswer,
-    GraphPage,
-    Hold,
     Note,
-    Page,
     Presence,
     Query,
-    QueueInfo,
-    StoreInfo,
-    StoreSettings,
     SweepReply,
-    Total,
-    Tuning,
-    UniqueInfo,
     Want,
     WatchReply,
-    WorkerInfo,
 )
-from windlass.store.items import Commit, Committed, Item, LogInfo, LogKeep, Moment, Record
 from windlass.store.memory import (
     changes,
     claims,
@@ -65,6 +53,7 @@ from windlass.store.memory.hub import Hub
 from windlass.store.memory.inserts import Batch
 from windlass.store.memory.records import Row, WorkerRow, event_row
 from windlass.store.memory.todos import work, work_off
+from windlass.store.reads import Fault, Page, QueueInfo, StoreInfo, Total, WorkerInfo
 from windlass.store.shared import check_batch, check_commits, host_clock
 
 _hubs: WeakValueDictionary[str, Hub] = WeakValueDictionary()

@@ -8,7 +8,8 @@ from windlass.core import lifecycle
 from windlass.core.event import Group
 from windlass.core.event import Row as EventRow
 from windlass.core.job import State
-from windlass.store.base import MAX_BATCH, SweepReply
+from windlass.store.answers import MAX_BATCH
+from windlass.store.jobs import SweepReply
 from windlass.store.memory import audits, gates, items, logs, retention
 from windlass.store.memory.hub import Hub
 from windlass.store.memory.records import ASIDE, Row, WorkerRow, event_row

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from windlass.core.event import Entry, Group
 from windlass.core.job import Finished
-from windlass.store.base import Deliver
+from windlass.store.jobs import Deliver
 from windlass.store.memory import totals
 from windlass.store.memory.logs import Log
 from windlass.store.memory.records import Row, WorkerRow

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from windlass.core.event import Group
-from windlass.store.base import Total
+from windlass.store.reads import Total
 
 Totals = Counter[tuple[str, str, str]]
 """By queue, task and kind."""

@@ -9,7 +9,7 @@ import msgspec
 
 from windlass.core.event import Row as EventRow
 from windlass.core.job import State
-from windlass.store.base import GateInfo, Held, Hold, Tuning
+from windlass.store.flow import GateInfo, Held, Hold, Tuning
 from windlass.store.memory import gates, lanes, unique
 from windlass.store.memory.gates import Gate
 from windlass.store.memory.lanes import STEP, Lane

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from windlass.core.job import NewJob, State
 from windlass.core.terms import Policy, Terms
-from windlass.store.base import Accept, Answer, Held, Hold, UniqueInfo
+from windlass.store.answers import Accept, Answer
+from windlass.store.flow import Held, Hold, UniqueInfo
 from windlass.store.memory.records import ASIDE, Row
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from windlass.core.job import NewJob
-from windlass.store.base import MAX_BATCH, Answer
+from windlass.store.answers import MAX_BATCH, Answer
 
 Send = Callable[[Sequence[NewJob]], list[Answer]]
 

@@ -6,7 +6,7 @@ It only reads; a server that does not let us ask (managed services forbid CONFIG
 from __future__ import annotations
 
 from windlass.errors import StoreError
-from windlass.store.base import StoreInfo
+from windlass.store.reads import StoreInfo
 from windlass.store.redis.link import Link
 from windlass.store.redis.place import Place
 

@@ -14,37 +14,26 @@ from windlass.core.job import Finished, Job, LogLine, NewJob, State
 from windlass.core.lifecycle import Transition
 from windlass.core.limits import over
 from windlass.errors import StoreClosed, StoreError
-from windlass.store.base import (
-    MAX_BATCH,
+from windlass.store.answers import MAX_BATCH, Answer, GraphAnswer
+from windlass.store.base import Clock, StoreSettings
+from windlass.store.flow import GateInfo, Hold, Tuning, UniqueInfo
+from windlass.store.graphs import GraphPage
+from windlass.store.items import Commit, Committed, Item, LogInfo, LogKeep, Moment, Record, log_channel
+from windlass.store.jobs import (
     Action,
-    Answer,
     BeatReply,
     Change,
     ChangeReply,
-    Clock,
     Deliver,
     ExchangeReply,
-    Fault,
-    GateInfo,
-    GraphAnswer,
-    GraphPage,
-    Hold,
     Note,
-    Page,
     Presence,
     Query,
-    QueueInfo,
-    StoreInfo,
-    StoreSettings,
     SweepReply,
-    Total,
-    Tuning,
-    UniqueInfo,
     Want,
     WatchReply,
-    WorkerInfo,
 )
-from windlass.store.items import Commit, Committed, Item, LogInfo, LogKeep, Moment, Record, log_channel
+from windlass.store.reads import Fault, Page, QueueInfo, StoreInfo, Total, WorkerInfo
 from windlass.store.redis import library, parcels, wire
 from windlass.store.redis.blocking import BlockingLink
 from windlass.store.redis.commands import Word

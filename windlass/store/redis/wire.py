@@ -20,29 +20,22 @@ from windlass.core.limits import NO_LIMITS, Limits
 from windlass.core.links import WIDTH, In, Inject, Links, On, Out, Shape
 from windlass.core.terms import Terms
 from windlass.errors import StoreError
-from windlass.store.base import (
-    Accept,
-    Answer,
+from windlass.store.answers import Accept, Answer, GraphAnswer
+from windlass.store.base import StoreSettings
+from windlass.store.flow import GateInfo, Held, Hold, Tuning, UniqueInfo
+from windlass.store.jobs import (
     BeatReply,
     Change,
     Declared,
     ExchangeReply,
-    Fault,
-    GateInfo,
-    GraphAnswer,
-    Held,
-    Hold,
     Note,
     Presence,
     Query,
-    StoreSettings,
     SweepReply,
-    Total,
-    Tuning,
-    UniqueInfo,
     Want,
     WatchReply,
 )
+from windlass.store.reads import Fault, Total
 from windlass.store.redis.commands import Word
 from windlass.store.shared import CODE, STATES
 

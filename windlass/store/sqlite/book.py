@@ -12,7 +12,7 @@ import msgspec
 
 from windlass.core.limits import NO_LIMITS, Limits, Rate, arrive, fits, over
 from windlass.core.terms import Terms, breaker_gate, queue_gate, task_gate
-from windlass.store.base import MAX_BATCH
+from windlass.store.answers import MAX_BATCH
 from windlass.store.sqlite.codes import READY
 
 if TYPE_CHECKING:

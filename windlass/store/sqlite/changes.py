@@ -10,7 +10,7 @@ import msgspec
 
 from windlass.core.job import Finished
 from windlass.core.terms import is_strict, lane_of
-from windlass.store.base import Action, Change, ChangeReply, Query
+from windlass.store.jobs import Action, Change, ChangeReply, Query
 from windlass.store.shared import STATES, allowed
 from windlass.store.sqlite import membership
 from windlass.store.sqlite.codes import CANCELLED, FIRST_TERMINAL, READY, RUNNING, SCHEDULED, to_text

@@ -9,7 +9,8 @@ import msgspec
 
 from windlass.core import lifecycle
 from windlass.core.job import Claim
-from windlass.store.base import MAX_BATCH, Want
+from windlass.store.answers import MAX_BATCH
+from windlass.store.jobs import Want
 from windlass.store.sqlite.asides import Group, declaring, groups
 from windlass.store.sqlite.candidates import (
     FIRST_SOLO,

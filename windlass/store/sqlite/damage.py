@@ -18,7 +18,7 @@ from windlass.core.keep import read_bucket
 from windlass.core.limits import Limits
 from windlass.core.links import In, Out
 from windlass.core.terms import Terms
-from windlass.store.base import Presence
+from windlass.store.jobs import Presence
 from windlass.store.sqlite.codes import to_bytes
 from windlass.store.sqlite.opening import Body
 

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from windlass.core.lifecycle import Transition
 from windlass.errors import StoreError
-from windlass.store.base import MAX_BATCH, ExchangeReply, Want
+from windlass.store.answers import MAX_BATCH
+from windlass.store.jobs import ExchangeReply, Want
 from windlass.store.sqlite.claim import Claiming, granted_before
 from windlass.store.sqlite.expiry import promote
 from windlass.store.sqlite.lanes import follow, next_opening, open_due, wake

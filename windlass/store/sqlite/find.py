@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 
 from windlass.errors import StoreError
-from windlass.store.base import MAX_BATCH, Page, Query
+from windlass.store.answers import MAX_BATCH
+from windlass.store.jobs import Query
+from windlass.store.reads import Page
 from windlass.store.sqlite.jobs import JOB_COLUMNS, records
 from windlass.store.sqlite.tx import Tx, ids_json
 from windlass.store.sqlite.walks import FEW, choose

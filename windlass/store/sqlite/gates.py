@@ -10,7 +10,7 @@ import msgspec
 from windlass.core.limits import NO_LIMITS, Limits
 from windlass.core.terms import is_strict
 from windlass.errors import StoreError
-from windlass.store.base import GateInfo, Held, Hold, Tuning
+from windlass.store.flow import GateInfo, Held, Hold, Tuning
 from windlass.store.sqlite.book import Gate
 from windlass.store.sqlite.codes import ASIDE, READY, SOLO, WAITING
 from windlass.store.sqlite.lanes import GAP, WAITS, settle_down

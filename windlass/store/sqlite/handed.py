@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from windlass.store.base import INLINE_MAX
+from windlass.store.jobs import INLINE_MAX
 from windlass.store.sqlite.codes import SUCCEEDED
 from windlass.store.sqlite.tx import Tx, ids_json
 

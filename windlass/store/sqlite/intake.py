@@ -10,7 +10,7 @@ from windlass.core.event import Row as EventRow
 from windlass.core.job import NewJob
 from windlass.core.limits import NO_LIMITS, Limits
 from windlass.core.terms import DRAINING, queue_gate
-from windlass.store.base import Accept, Answer
+from windlass.store.answers import Accept, Answer
 from windlass.store.shared import CODE, STATES
 from windlass.store.sqlite import uniques
 from windlass.store.sqlite.codes import BAND, FAILED, READY, SCHEDULED, WAITING, to_text

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from windlass.store.base import MAX_BATCH
+from windlass.store.answers import MAX_BATCH
 from windlass.store.items import Item, Put
 from windlass.store.sqlite.tx import Tx, ids_json
 

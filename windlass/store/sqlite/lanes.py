@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from windlass.core.terms import breaker_gate, is_strict, queue_gate, task_gate
-from windlass.store.base import MAX_BATCH
+from windlass.store.answers import MAX_BATCH
 from windlass.store.sqlite.asides import declaring, groups
 from windlass.store.sqlite.book import OPEN as IS_OPEN
 from windlass.store.sqlite.book import WAITED_AT

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from windlass.store.base import MAX_BATCH
+from windlass.store.answers import MAX_BATCH
 from windlass.store.items import Append, LogInfo, LogKeep, Record, StreamEnd, log_channel
 from windlass.store.sqlite.tx import Tx, ids_json
 

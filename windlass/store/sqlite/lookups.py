@@ -11,7 +11,9 @@ from windlass.core.graph import GraphInfo, Input
 from windlass.core.job import Claim, Job, State
 from windlass.core.links import In, Inject, Shape
 from windlass.errors import StoreError
-from windlass.store.base import INLINE_MAX, MAX_BATCH, GraphPage
+from windlass.store.answers import MAX_BATCH
+from windlass.store.graphs import GraphPage
+from windlass.store.jobs import INLINE_MAX
 from windlass.store.shared import CODE, STATES
 from windlass.store.sqlite.codes import SUCCEEDED, maybe_bytes, to_bytes
 from windlass.store.sqlite.handed import SIZE

@@ -22,7 +22,7 @@ import msgspec
 
 from windlass.core.job import Finished
 from windlass.errors import StoreError
-from windlass.store.base import Deliver
+from windlass.store.jobs import Deliver
 
 MESSAGE_MAX = 100_000
 """Datagrams stay below this, well within the send buffer Linux gives a socket."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from windlass.store.base import Action, Change
+from windlass.store.jobs import Action, Change
 from windlass.store.shared import STATES
 from windlass.store.sqlite import units
 from windlass.store.sqlite.audits import is_busy

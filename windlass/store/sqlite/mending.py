@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from windlass.core import lifecycle
-from windlass.store.base import Presence
+from windlass.store.jobs import Presence
 from windlass.store.sqlite import spreading
 from windlass.store.sqlite.codes import FAILED, FIRST_TERMINAL
 from windlass.store.sqlite.damage import LARGEST, TABLES, checked

@@ -8,7 +8,7 @@ from typing import Any
 
 from windlass.core.job import Finished
 from windlass.core.terms import is_strict
-from windlass.store.base import INLINE_MAX
+from windlass.store.jobs import INLINE_MAX
 from windlass.store.shared import STATES
 from windlass.store.sqlite.codes import FIRST_TERMINAL, LANE, RUNNING, SUCCEEDED, maybe_bytes
 from windlass.store.sqlite.tx import Tx, Values, decode, encode

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from windlass.core.event import Entry, Group
-from windlass.store.base import Total
+from windlass.store.reads import Total
 from windlass.store.sqlite.tx import Tx
 
 NEWEST = "SELECT seq, at, groups FROM events WHERE {} ORDER BY seq DESC LIMIT 1"

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from windlass.core.job import NewJob
 from windlass.core.terms import Policy, Terms
-from windlass.store.base import Accept, Answer
+from windlass.store.answers import Accept, Answer
 from windlass.store.sqlite.codes import BAND, FIRST_TERMINAL, READY, RUNNING, SCHEDULED, WAITING, to_text
 from windlass.store.sqlite.jobs import DUE, META, PAYLOAD, PLACE, PRIORITY, STATE, VERSION
 from windlass.store.sqlite.moves import shift

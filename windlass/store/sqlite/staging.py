@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from windlass.core.graph import WORK, NewGraph
 from windlass.core.job import NewJob
 from windlass.core.links import WIDTH, Inject, Links
-from windlass.store.base import Accept, GraphAnswer
+from windlass.store.answers import Accept, GraphAnswer
 from windlass.store.sqlite import retention
 from windlass.store.sqlite.codes import to_text
 from windlass.store.sqlite.nodes import DROPPED, STAGED, Graph

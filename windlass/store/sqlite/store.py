@@ -14,36 +14,25 @@ from windlass.core.graph import GraphInfo, Input, NewGraph
 from windlass.core.job import Job, LogLine, NewJob, State
 from windlass.core.lifecycle import Transition
 from windlass.errors import StoreClosed, StoreError
-from windlass.store.base import (
-    MAX_BATCH,
-    Answer,
+from windlass.store.answers import MAX_BATCH, Answer, GraphAnswer
+from windlass.store.base import Clock, StoreSettings
+from windlass.store.flow import GateInfo, Hold, Tuning, UniqueInfo
+from windlass.store.graphs import GraphPage  # fmt: skip
+from windlass.store.items import Commit, Committed, Item, LogInfo, LogKeep, Moment, Record
+from windlass.store.jobs import (
     BeatReply,
     Change,
     ChangeReply,
-    Clock,
     Deliver,
     ExchangeReply,
-    Fault,
-    GateInfo,
-    GraphAnswer,
-    GraphPage,
-    Hold,
     Note,
-    Page,
     Presence,
     Query,
-    QueueInfo,
-    StoreInfo,
-    StoreSettings,
     SweepReply,
-    Total,
-    Tuning,
-    UniqueInfo,
     Want,
     WatchReply,
-    WorkerInfo,
-)  # fmt: skip
-from windlass.store.items import Commit, Committed, Item, LogInfo, LogKeep, Moment, Record
+)
+from windlass.store.reads import Fault, Page, QueueInfo, StoreInfo, Total, WorkerInfo
 from windlass.store.shared import check_batch, check_commits, host_clock
 from windlass.store.sqlite import (
     changes,

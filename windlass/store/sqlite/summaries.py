@@ -6,7 +6,8 @@ import msgspec
 
 from windlass.core.limits import NO_LIMITS
 from windlass.core.terms import queue_gate
-from windlass.store.base import MAX_BATCH, Fault, QueueInfo
+from windlass.store.answers import MAX_BATCH
+from windlass.store.reads import Fault, QueueInfo
 from windlass.store.shared import STATES
 from windlass.store.sqlite.tx import Tx
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from windlass.store.base import SweepReply
+from windlass.store.jobs import SweepReply
 from windlass.store.sqlite import audits, gates, items, lanes, logs, retention
 from windlass.store.sqlite.asides import next_parking, park
 from windlass.store.sqlite.codes import FAILED

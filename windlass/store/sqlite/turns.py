@@ -15,7 +15,7 @@ import msgspec
 from windlass.core.lifecycle import runs_alone
 from windlass.core.limits import arrive, fits
 from windlass.core.terms import Terms, is_strict, queue_gate
-from windlass.store.base import MAX_BATCH
+from windlass.store.answers import MAX_BATCH
 from windlass.store.sqlite.asides import Group
 from windlass.store.sqlite.book import NOT_BY_TIME, OPEN, opening, rate_of
 from windlass.store.sqlite.candidates import CANDIDATE, Candidate

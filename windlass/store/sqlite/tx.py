@@ -20,7 +20,8 @@ from windlass.core.event import KINDS
 from windlass.core.event import Row as EventRow
 from windlass.core.job import Finished
 from windlass.errors import StoreOutdated
-from windlass.store.base import Declared, Presence, StoreSettings
+from windlass.store.base import StoreSettings
+from windlass.store.jobs import Declared, Presence
 from windlass.store.sqlite.book import Book
 from windlass.store.sqlite.clock import Tick, tick
 from windlass.store.sqlite.codes import SCHEMA

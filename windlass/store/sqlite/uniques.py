@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from windlass.store.base import UniqueInfo
+from windlass.store.flow import UniqueInfo
 from windlass.store.sqlite.codes import FIRST_TERMINAL, READY, SCHEDULED
 from windlass.store.sqlite.moves import shift
 from windlass.store.sqlite.tx import Tx, encode, ids_json

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from windlass.store.base import Query
+from windlass.store.jobs import Query
 from windlass.store.shared import CODE
 from windlass.store.sqlite.codes import CANCELLED, FAILED, READY, RUNNING, SCHEDULED, SKIPPED
 from windlass.store.sqlite.tx import Tx, decode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from windlass.store.base import EVERY_EVENT, WatchReply
+from windlass.store.jobs import EVERY_EVENT, WatchReply
 from windlass.store.sqlite import logs
 from windlass.store.sqlite.codes import FIRST_TERMINAL
 from windlass.store.sqlite.moves import finished

@@ -8,7 +8,8 @@ from typing import Any
 from windlass.core.event import Row as EventRow
 from windlass.core.job import Fence
 from windlass.core.terms import queue_gate
-from windlass.store.base import BeatReply, Note, Presence, WorkerInfo
+from windlass.store.jobs import BeatReply, Note, Presence
+from windlass.store.reads import WorkerInfo
 from windlass.store.sqlite.asides import groups, undeclare
 from windlass.store.sqlite.book import OPEN
 from windlass.store.sqlite.codes import to_text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from windlass.core.terms import Terms
-from windlass.store.base import Action
+from windlass.store.jobs import Action
 from windlass.testing.conformance.bench import Bench
 from windlass.testing.conformance.outcomes import RETRY_NOW
 

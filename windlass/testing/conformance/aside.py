@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from windlass.core.job import ErrorInfo, State
-from windlass.store.base import Action, Declared, Want
+from windlass.store.jobs import Action, Declared, Want
 from windlass.testing.conformance.bench import LEASE, Bench, Hand, MakeBench, presence
 
 NEW = {"new": Declared()}

@@ -13,8 +13,10 @@ from windlass.core.job import ErrorInfo, NewJob, State
 from windlass.core.lifecycle import DROPPED, dropped_error
 from windlass.core.limits import Limits
 from windlass.core.terms import DRAINING, Policy, Terms, queue_gate
-from windlass.store.base import Accept, Action, Answer, Tuning
+from windlass.store.answers import Accept, Answer
+from windlass.store.flow import Tuning
 from windlass.store.items import Commit
+from windlass.store.jobs import Action
 from windlass.testing.conformance.bench import HOUR, START, Bench, new_job
 from windlass.testing.conformance.outcomes import BACK, DEAD, RETRY_LATER, RETRY_NOW
 from windlass.testing.conformance.plans import fan_out

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from windlass.core.job import State
-from windlass.store.base import Action, Declared
+from windlass.store.jobs import Action, Declared
 from windlass.testing.conformance.bench import HOUR, LEASE, Bench, presence
 from windlass.testing.conformance.outcomes import DONE
 

@@ -17,31 +17,23 @@ from windlass.core.graph import GraphInfo
 from windlass.core.job import Claim, Fence, Finished, Job, NewJob, State
 from windlass.core.lifecycle import Outcome, Succeeded, Transition, decide
 from windlass.core.limits import Limits
-from windlass.store.base import (
-    MAX_BATCH,
-    Accept,
+from windlass.store.answers import MAX_BATCH, Accept, Answer, GraphAnswer
+from windlass.store.base import Clock, Store, StoreSettings
+from windlass.store.flow import GateInfo, Hold, Tuning
+from windlass.store.jobs import (
     Action,
-    Answer,
     BeatReply,
     Change,
     ChangeReply,
-    Clock,
     Declared,
     ExchangeReply,
-    GateInfo,
-    GraphAnswer,
-    Hold,
     Note,
     Presence,
     Query,
-    QueueInfo,
-    Store,
-    StoreSettings,
     SweepReply,
-    Tuning,
     Want,
-    WorkerInfo,
 )
+from windlass.store.reads import QueueInfo, WorkerInfo
 
 if TYPE_CHECKING:
     from windlass.testing.conformance.plans import Plan

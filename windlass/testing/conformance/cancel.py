@@ -7,7 +7,7 @@ import pytest
 from windlass.core.job import State
 from windlass.core.lifecycle import Outcome, Stopped
 from windlass.errors import UNSAID
-from windlass.store.base import Action
+from windlass.store.jobs import Action
 from windlass.testing.conformance.bench import HOUR, START, Bench
 from windlass.testing.conformance.outcomes import BACK, DEAD, DONE, LOSE_TO_CANCEL, RETRY_LATER, STOPPED
 

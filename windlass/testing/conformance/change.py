@@ -9,7 +9,9 @@ from windlass.core.job import ErrorInfo, State
 from windlass.core.limits import Limits
 from windlass.core.terms import Terms, task_gate
 from windlass.errors import StoreError
-from windlass.store.base import MAX_BATCH, Accept, Action, Change, Declared, Query, Tuning
+from windlass.store.answers import MAX_BATCH, Accept
+from windlass.store.flow import Tuning
+from windlass.store.jobs import Action, Change, Declared, Query
 from windlass.testing.conformance.bench import HOUR, START, Bench
 from windlass.testing.conformance.outcomes import DEAD, DONE, RETRY_LATER, RETRY_NOW, SNOOZE, STOPPED
 

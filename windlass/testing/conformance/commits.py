@@ -10,8 +10,9 @@ from windlass.core.job import State
 from windlass.core.limits import Limits
 from windlass.core.terms import queue_gate
 from windlass.errors import StoreError
-from windlass.store.base import MAX_BATCH, Accept, Declared
+from windlass.store.answers import MAX_BATCH, Accept
 from windlass.store.items import Append, Commit, Committed, Put, StreamEnd
+from windlass.store.jobs import Declared
 from windlass.testing.conformance.bench import START, Bench, new_job
 from windlass.testing.conformance.plans import chain
 from windlass.testing.conformance.wake import idle_workers, woken

@@ -6,7 +6,8 @@ import asyncio
 from collections import Counter
 
 from windlass.core.job import State
-from windlass.store.base import Accept, Action, Change
+from windlass.store.answers import Accept
+from windlass.store.jobs import Action, Change
 from windlass.testing.conformance.bench import LEASE, Bench, Hand, move, new_job
 from windlass.testing.conformance.outcomes import BACK, DONE
 

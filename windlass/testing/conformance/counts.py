@@ -10,7 +10,7 @@ import pytest
 
 from windlass.core.job import TERMINAL, State
 from windlass.core.keep import Keep
-from windlass.store.base import Action
+from windlass.store.jobs import Action
 from windlass.testing.conformance.bench import LEASE, Bench, Hand, MakeBench, move
 from windlass.testing.conformance.outcomes import DONE, EVERY
 

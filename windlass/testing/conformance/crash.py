@@ -6,7 +6,7 @@ import pytest
 
 from windlass.core.job import Fence, State
 from windlass.core.lifecycle import Crashed, crash_error
-from windlass.store.base import Action, Declared, Note
+from windlass.store.jobs import Action, Declared, Note
 from windlass.testing.conformance.bench import LEASE, START, Bench, move
 from windlass.testing.conformance.outcomes import DONE, OOPS, RETRY_NOW
 

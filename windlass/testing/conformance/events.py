@@ -5,7 +5,7 @@ from __future__ import annotations
 from windlass.core.event import KINDS, expand
 from windlass.core.job import State
 from windlass.core.lifecycle import Crashed, Failed, Outcome
-from windlass.store.base import Action
+from windlass.store.jobs import Action
 from windlass.testing.conformance.bench import HOUR, START, Bench, MakeBench, move, new_job
 from windlass.testing.conformance.outcomes import BACK, DEAD, DONE, OOPS, RETRY_LATER, SNOOZE, STOPPED
 from windlass.testing.conformance.plans import chain

@@ -9,7 +9,8 @@ from windlass.core.job import Claim, ErrorInfo, Fence, State
 from windlass.core.lifecycle import Failed, Outcome, Snoozed, Succeeded
 from windlass.core.terms import Terms
 from windlass.errors import StoreError
-from windlass.store.base import MAX_BATCH, Action, Declared
+from windlass.store.answers import MAX_BATCH
+from windlass.store.jobs import Action, Declared
 from windlass.testing.conformance.bench import START, Bench, move, new_job
 from windlass.testing.conformance.outcomes import (
     BACK,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from windlass.core.job import State
 from windlass.core.lifecycle import expired_error
-from windlass.store.base import Action
+from windlass.store.jobs import Action
 from windlass.testing.conformance.bench import LEASE, START, Bench
 from windlass.testing.conformance.outcomes import BACK, RETRY_LATER
 

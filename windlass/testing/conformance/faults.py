@@ -7,7 +7,9 @@ import pytest
 from windlass.core.job import Claim, ErrorInfo, State
 from windlass.core.keep import Keep
 from windlass.core.lifecycle import Failed, Outcome
-from windlass.store.base import MAX_BATCH, Action, Fault
+from windlass.store.answers import MAX_BATCH
+from windlass.store.jobs import Action
+from windlass.store.reads import Fault
 from windlass.testing.conformance.aside import set_aside
 from windlass.testing.conformance.backpressure import press
 from windlass.testing.conformance.bench import LEASE, Bench, Hand, MakeBench, move

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from windlass.core.job import State
-from windlass.store.base import MAX_BATCH, Action, Query
+from windlass.store.answers import MAX_BATCH
+from windlass.store.jobs import Action, Query
 from windlass.testing.conformance.bench import START, Bench, MakeBench, new_job
 from windlass.testing.conformance.outcomes import DEAD, RETRY_LATER
 

@@ -8,7 +8,7 @@ from windlass.core.job import State
 from windlass.core.lifecycle import Crashed, Outcome
 from windlass.core.limits import NO_LIMITS
 from windlass.core.terms import Terms
-from windlass.store.base import Action, Want
+from windlass.store.jobs import Action, Want
 from windlass.testing.conformance.bench import LEASE, Bench, Hand, move
 from windlass.testing.conformance.gates import KINDS, OF_A_BREAKER, a_second, each_kind, held
 from windlass.testing.conformance.outcomes import BACK, DEAD, DONE, EVERY, OOPS, RETRY_NOW

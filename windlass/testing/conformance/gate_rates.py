@@ -8,7 +8,7 @@ import pytest
 
 from windlass.core.limits import Rate
 from windlass.core.terms import Terms
-from windlass.store.base import Want
+from windlass.store.jobs import Want
 from windlass.testing.conformance.bench import Bench, move
 from windlass.testing.conformance.gates import KINDS, NO_RATE, OF_A_BREAKER, TASKS, a_second, each_kind
 from windlass.testing.conformance.outcomes import BACK, DONE, RETRY_NOW

@@ -9,7 +9,8 @@ import pytest
 from windlass.core.job import State
 from windlass.core.limits import NO_LIMITS, Limits, Rate
 from windlass.core.terms import Terms
-from windlass.store.base import Action, Declared, Tuning
+from windlass.store.flow import Tuning
+from windlass.store.jobs import Action, Declared
 from windlass.testing.conformance.bench import Bench
 from windlass.testing.conformance.outcomes import RETRY_NOW
 from windlass.testing.conformance.wake import idle_workers, woken

@@ -7,7 +7,8 @@ import pytest
 from windlass.core.job import Claim, Finished, State
 from windlass.core.lifecycle import Adopted, Succeeded
 from windlass.core.links import On, Shape
-from windlass.store.base import INLINE_MAX, Accept, Action
+from windlass.store.answers import Accept
+from windlass.store.jobs import INLINE_MAX, Action
 from windlass.testing.conformance.bench import LEASE, START, Bench, Hand, MakeBench, move, value
 from windlass.testing.conformance.outcomes import DEAD, DONE, RETRY_NOW, STOPPED
 from windlass.testing.conformance.plans import Plan, chain, done, failure

@@ -10,7 +10,8 @@ import pytest
 
 from windlass.core.job import State
 from windlass.core.links import WIDTH, In, Links, Out, Shape
-from windlass.store.base import MAX_BATCH, Accept, Action
+from windlass.store.answers import MAX_BATCH, Accept
+from windlass.store.jobs import Action
 from windlass.testing.conformance.bench import START, Bench, MakeBench, value
 from windlass.testing.conformance.outcomes import DEAD
 from windlass.testing.conformance.plans import Plan, chain, chord, fan_out, group

@@ -11,7 +11,9 @@ from windlass.core.job import State
 from windlass.core.keep import Keep
 from windlass.core.lifecycle import Adopted
 from windlass.core.links import WIDTH, Inject, Shape
-from windlass.store.base import Accept, Action, Store
+from windlass.store.answers import Accept
+from windlass.store.base import Store
+from windlass.store.jobs import Action
 from windlass.testing.conformance.bench import LEASE, Bench, MakeBench, move, value
 from windlass.testing.conformance.graph_stop import aftermath
 from windlass.testing.conformance.outcomes import DEAD, DONE

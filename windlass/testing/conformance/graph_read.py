@@ -10,7 +10,7 @@ from windlass.core.graph import Input
 from windlass.core.job import Finished, State
 from windlass.core.lifecycle import Outcome, Succeeded
 from windlass.core.links import Inject, On, Shape
-from windlass.store.base import INLINE_MAX, Action, Change, Query
+from windlass.store.jobs import INLINE_MAX, Action, Change, Query
 from windlass.testing.conformance.bench import START, Bench, value
 from windlass.testing.conformance.outcomes import DEAD, DONE, RETRY_NOW, STOPPED
 from windlass.testing.conformance.plans import After, Plan, chain, chord, done, failure, group

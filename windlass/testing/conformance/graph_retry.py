@@ -6,7 +6,8 @@ import pytest
 
 from windlass.core.job import State
 from windlass.core.links import Inject, On, Shape
-from windlass.store.base import Accept, Action
+from windlass.store.answers import Accept
+from windlass.store.jobs import Action
 from windlass.testing.conformance.bench import START, Bench, move, value
 from windlass.testing.conformance.graph_stop import aftermath
 from windlass.testing.conformance.outcomes import DEAD, DONE, STOPPED

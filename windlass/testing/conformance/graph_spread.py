@@ -11,7 +11,7 @@ from windlass.core.graph import because
 from windlass.core.job import State
 from windlass.core.lifecycle import Crashed, Outcome, crash_error, expired_error
 from windlass.core.links import Inject, On, Shape
-from windlass.store.base import Action, Declared
+from windlass.store.jobs import Action, Declared
 from windlass.testing.conformance.bench import LEASE, START, Bench, MakeBench, move, value
 from windlass.testing.conformance.outcomes import BACK, DEAD, DONE, OOPS, RETRY_NOW, SNOOZE, STOPPED
 from windlass.testing.conformance.plans import After, Plan, callbacks, chain, chord, diamond, done, failure, group

@@ -6,7 +6,7 @@ import pytest
 
 from windlass.core.job import State
 from windlass.core.links import Inject, On, Shape
-from windlass.store.base import Action
+from windlass.store.jobs import Action
 from windlass.testing.conformance.bench import LEASE, START, Bench, move, value
 from windlass.testing.conformance.outcomes import DEAD, DONE, LOSE_TO_CANCEL, STOPPED
 from windlass.testing.conformance.plans import After, Plan, callbacks, chain, chord, done, failure, group, wide_group

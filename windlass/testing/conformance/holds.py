@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from windlass.core.limits import Limits
 from windlass.core.terms import Terms
-from windlass.store.base import Action, Declared, Held, Hold
+from windlass.store.flow import Held, Hold
+from windlass.store.jobs import Action, Declared
 from windlass.testing.conformance.bench import Bench
 from windlass.testing.conformance.gates import TASKS, a_second
 from windlass.testing.conformance.lanes import add_lanes, key

@@ -7,7 +7,8 @@ import pytest
 from windlass.core.job import State
 from windlass.core.lifecycle import Failed, Succeeded
 from windlass.errors import StoreError
-from windlass.store.base import MAX_BATCH, Accept, Action
+from windlass.store.answers import MAX_BATCH, Accept
+from windlass.store.jobs import Action
 from windlass.testing.conformance.bench import HOUR, START, Bench, new_job
 from windlass.testing.conformance.outcomes import OOPS
 

@@ -9,7 +9,8 @@ import pytest
 from windlass.core.job import State
 from windlass.core.limits import NO_LIMITS, Limits, Rate
 from windlass.core.terms import Terms
-from windlass.store.base import Action, Declared, Tuning, Want
+from windlass.store.flow import Tuning
+from windlass.store.jobs import Action, Declared, Want
 from windlass.testing.conformance.bench import LEASE, Bench, Hand, move, new_job
 from windlass.testing.conformance.gates import TASKS, a_second
 from windlass.testing.conformance.graph_adopt import adopt, inner

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from windlass.core.job import State
-from windlass.store.base import StoreInfo
+from windlass.store.reads import StoreInfo
 from windlass.testing.conformance.bench import Bench, ManualClock
 
 

@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from windlass.errors import StoreError
-from windlass.store.base import MAX_BATCH, Store
+from windlass.store.answers import MAX_BATCH
+from windlass.store.base import Store
 from windlass.store.items import ANY, Append, Commit, Committed, LogInfo, LogKeep, Record, StreamEnd, log_channel
 from windlass.testing.conformance.bench import START, Bench
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from windlass.core.job import Fence, LogLine
-from windlass.store.base import Action, Note
+from windlass.store.jobs import Action, Note
 from windlass.testing.conformance.bench import START, Bench, MakeBench
 from windlass.testing.conformance.exchange import WRONG_FENCES, shifted
 from windlass.testing.conformance.outcomes import BACK, DEAD

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from windlass.store.base import MAX_BATCH, Action, Want
+from windlass.store.answers import MAX_BATCH
+from windlass.store.jobs import Action, Want
 from windlass.testing.conformance.bench import Bench, new_job
 from windlass.testing.conformance.outcomes import BACK, RETRY_LATER, RETRY_NOW, SNOOZE
 

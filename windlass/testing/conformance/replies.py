@@ -7,7 +7,7 @@ import pytest
 from windlass.core.job import Fence, State
 from windlass.core.keep import Keep
 from windlass.errors import StoreError
-from windlass.store.base import Action
+from windlass.store.jobs import Action
 from windlass.testing.conformance.bench import Bench, MakeBench, move
 from windlass.testing.conformance.outcomes import DEAD, DONE, RETRY_NOW, SNOOZE
 

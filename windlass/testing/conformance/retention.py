@@ -8,7 +8,8 @@ import pytest
 from windlass.core.job import State
 from windlass.core.keep import Keep
 from windlass.core.lifecycle import Outcome
-from windlass.store.base import Accept, Action
+from windlass.store.answers import Accept
+from windlass.store.jobs import Action
 from windlass.testing.conformance.bench import LEASE, Bench, MakeBench, move
 from windlass.testing.conformance.outcomes import DEAD, DONE, RETRY_NOW, STOPPED
 

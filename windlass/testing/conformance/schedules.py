@@ -14,7 +14,8 @@ from windlass.core.job import NewJob, State
 from windlass.core.keep import Keep
 from windlass.core.terms import Policy
 from windlass.errors import StoreError
-from windlass.store.base import MAX_BATCH, Accept, Store
+from windlass.store.answers import MAX_BATCH, Accept
+from windlass.store.base import Store
 from windlass.store.items import Put, put_all
 from windlass.testing.conformance.bench import HOUR, START, Bench, MakeBench, new_job
 from windlass.testing.conformance.unique import holder, unique_job

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from windlass.errors import StoreError
-from windlass.store.base import MAX_BATCH
+from windlass.store.answers import MAX_BATCH
 from windlass.store.items import Item, Put, put_all
 from windlass.testing.conformance.bench import START, Bench
 from windlass.testing.conformance.wake import idle_workers, woken

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from windlass.core.job import State
 from windlass.core.lifecycle import Crashed
-from windlass.store.base import Action, Declared, Want
+from windlass.store.jobs import Action, Declared, Want
 from windlass.testing.conformance.bench import LEASE, Bench, move
 from windlass.testing.conformance.outcomes import DONE, OOPS, RETRY_NOW
 

@@ -9,7 +9,7 @@ import pytest
 from windlass.core.job import State
 from windlass.core.lifecycle import Crashed, Outcome
 from windlass.core.terms import Terms
-from windlass.store.base import Action, Declared
+from windlass.store.jobs import Action, Declared
 from windlass.testing.conformance.bench import LEASE, Bench, Hand, MakeBench, move
 from windlass.testing.conformance.gates import a_second
 from windlass.testing.conformance.graph_adopt import adopt, inner

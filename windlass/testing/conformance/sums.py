@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 
 from windlass.core.event import Event
 from windlass.core.job import State
-from windlass.store.base import Fault
+from windlass.store.reads import Fault
 from windlass.testing.conformance.bench import Bench
 
 UNCOUNTED = ("progress", "log")

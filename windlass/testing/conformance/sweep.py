@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from windlass.core.keep import Keep
-from windlass.store.base import SweepReply
+from windlass.store.jobs import SweepReply
 from windlass.testing.conformance.bench import Bench, MakeBench
 
 

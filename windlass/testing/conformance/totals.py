@@ -11,7 +11,9 @@ from windlass.core.job import State
 from windlass.core.keep import Keep
 from windlass.core.lifecycle import Outcome
 from windlass.core.terms import Policy, Terms
-from windlass.store.base import MAX_BATCH, Accept, Action, Declared, Total
+from windlass.store.answers import MAX_BATCH, Accept
+from windlass.store.jobs import Action, Declared
+from windlass.store.reads import Total
 from windlass.testing.conformance.aside import set_aside
 from windlass.testing.conformance.backpressure import press, tune
 from windlass.testing.conformance.bench import HOUR, LEASE, Bench, MakeBench, move, new_job

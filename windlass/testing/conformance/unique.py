@@ -14,7 +14,9 @@ from windlass.core.job import Claim, NewJob, State
 from windlass.core.keep import Keep
 from windlass.core.lifecycle import Outcome
 from windlass.core.terms import Policy, Terms
-from windlass.store.base import Accept, Action, Answer, Declared, Held, UniqueInfo
+from windlass.store.answers import Accept, Answer
+from windlass.store.flow import Held, UniqueInfo
+from windlass.store.jobs import Action, Declared
 from windlass.testing.conformance.bench import HOUR, LEASE, START, Bench, Hand, MakeBench, move, new_job
 from windlass.testing.conformance.graph_adopt import adopt, inner
 from windlass.testing.conformance.outcomes import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from windlass.core.job import State
-from windlass.store.base import Action
+from windlass.store.jobs import Action
 from windlass.testing.conformance.bench import LEASE, Bench, Hand, move
 from windlass.testing.conformance.outcomes import DEAD, RETRY_LATER, RETRY_NOW
 

@@ -6,7 +6,7 @@ import pytest
 
 from windlass.core.job import Finished, State
 from windlass.core.lifecycle import Outcome, Succeeded
-from windlass.store.base import EVERY_EVENT, INLINE_MAX, Action
+from windlass.store.jobs import EVERY_EVENT, INLINE_MAX, Action
 from windlass.testing.conformance.bench import LEASE, Bench, move
 from windlass.testing.conformance.outcomes import DEAD, DONE, RETRY_NOW, STOPPED
 

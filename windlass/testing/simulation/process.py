@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from windlass.core.job import Claim, Finished
 from windlass.core.lifecycle import Outcome, Stopped, Transition, decide
 from windlass.errors import StoreError
-from windlass.store.base import BeatReply, Declared, ExchangeReply, Presence, SweepReply, Want
+from windlass.store.jobs import BeatReply, Declared, ExchangeReply, Presence, SweepReply, Want
 
 if TYPE_CHECKING:
     from windlass.testing.simulation.world import World

@@ -11,7 +11,7 @@ from windlass.core.graph import NewGraph
 from windlass.core.job import NewJob, State
 from windlass.core.links import Edge, In, Inject, Links, On, Out, Shape
 from windlass.errors import StoreError
-from windlass.store.base import Accept, GraphAnswer
+from windlass.store.answers import Accept, GraphAnswer
 from windlass.testing.simulation.process import drive
 
 if TYPE_CHECKING:

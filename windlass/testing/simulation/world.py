@@ -13,7 +13,9 @@ from windlass.core.job import Claim, ErrorInfo, NewJob
 from windlass.core.keep import Keep
 from windlass.core.lifecycle import Failed, Outcome, Snoozed, Succeeded
 from windlass.errors import StoreError
-from windlass.store.base import Accept, Action, Change, StoreSettings
+from windlass.store.answers import Accept
+from windlass.store.base import StoreSettings
+from windlass.store.jobs import Action, Change
 from windlass.store.memory import MemoryStore
 from windlass.testing.simulation.process import LEASE, Party, Process, drive
 from windlass.testing.simulation.workflows import Submission, are_over, make_workflow
