@@ -537,7 +537,7 @@ FEW = 4
 @pytest.fixture
 def slowed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Engines that leave todos behind even where graphs are small."""
-    for module in ("memory.hub", "sqlite.todos", "sqlite.staging"):
+    for module in ("memory.hub", "machine.graphs.todos", "machine.graphs.staging"):
         monkeypatch.setattr(f"windlass.store.{module}.WORK", FEW)
     whole, names = library.build()
     name, code = whole.name.encode(), whole.code

@@ -17,7 +17,7 @@ from windlass.core.lifecycle import Adopted
 from windlass.core.links import Inject, Shape
 from windlass.errors import StoreError
 from windlass.store.jobs import Action
-from windlass.store.sqlite import spreading, todos
+from windlass.store.machine.graphs import spreading, todos
 from windlass.testing.conformance.bench import Bench, move, value
 from windlass.testing.conformance.graph_stop import aftermath
 from windlass.testing.conformance.outcomes import DEAD, DONE

@@ -159,7 +159,8 @@ async def test_a_socket_that_is_missing_proves_nothing(short_folder: Path) -> No
 
 LISTENER = """
 import asyncio, sys
-from windlass.store.base import Declared, Presence, StoreSettings, Want
+from windlass.store.base import StoreSettings
+from windlass.store.jobs import Declared, Presence, Want
 from windlass.store.sqlite import SQLiteStore
 
 async def main():

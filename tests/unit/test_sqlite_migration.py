@@ -15,8 +15,7 @@ from windlass.core.job import State
 from windlass.errors import StoreError, StoreOutdated
 from windlass.store.base import StoreSettings
 from windlass.store.items import Append, Commit, Put
-from windlass.store.sqlite.codes import SCHEMA
-from windlass.store.sqlite.connection import read_sql
+from windlass.store.sqlite.connection import SCHEMA, read_sql
 from windlass.store.sqlite.store import SQLiteStore
 from windlass.testing.conformance.bench import LEASE, START, Bench, ManualClock, move
 from windlass.testing.conformance.outcomes import DONE

@@ -8,36 +8,25 @@ from collections.abc import Iterator
 import apsw
 import pytest
 
-from windlass.store.sqlite import (
+from windlass.store.machine.flow import book, candidates, gates, lanes, turns, uniques
+from windlass.store.machine.graphs import (
     audits,
-    book,
-    candidates,
-    exchange,
-    gates,
     handed,
-    intake,
-    items,
-    jobs,
-    lanes,
-    logs,
     lookups,
     membership,
-    moves,
     nodes,
     opening,
-    replacing,
     retention,
-    room,
-    settle,
     staging,
     todos,
-    turns,
-    uniques,
     units,
-    watches,
-    workers,
 )
+from windlass.store.machine.items import logs
+from windlass.store.machine.jobs import intake, moves, replacing, room
+from windlass.store.machine.jobs import records as jobs
+from windlass.store.sqlite import exchange, settle, watches, workers
 from windlass.store.sqlite.connection import read_sql
+from windlass.store.sqlite.sql import items
 
 OF_GRAPHS = (
     audits,

@@ -28,7 +28,8 @@ import asyncio, os, random, sys
 from windlass.core.job import NewJob
 from windlass.core.lifecycle import HandedBack, Snoozed, Succeeded, decide
 from windlass.core.keep import Keep
-from windlass.store.base import Declared, Presence, StoreSettings, Want
+from windlass.store.base import StoreSettings
+from windlass.store.jobs import Declared, Presence, Want
 from windlass.store.sqlite import SQLiteStore
 
 async def main():

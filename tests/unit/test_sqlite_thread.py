@@ -20,9 +20,9 @@ from windlass.errors import StoreClosed, StoreError, StoreUnavailable
 from windlass.store.answers import Accept
 from windlass.store.base import StoreSettings
 from windlass.store.jobs import Declared, Presence, Query, Want
+from windlass.store.machine.tx import Tx
 from windlass.store.sqlite import SQLiteStore, thread
 from windlass.store.sqlite.ops import Kind
-from windlass.store.sqlite.tx import Tx
 
 WORKER = Presence(id="w", queues=["q"], declares={"t": Declared()})
 
@@ -311,7 +311,7 @@ async def test_an_interrupted_thread_leaves_no_transaction_open(tmp_path: Path) 
 
 def test_a_claim_is_what_it_says() -> None:
     """The fields of a candidate are read by place: they must follow those of the claim."""
-    from windlass.store.sqlite.claim import Candidate
+    from windlass.store.machine.flow.claim import Candidate
 
     shared = [name for name in Candidate.__struct_fields__ if name in Claim.__struct_fields__]
     of_graphs = Claim.__struct_fields__.index("graph")

@@ -4,8 +4,8 @@ An engine keeps jobs and moves them. It applies transitions and the small rules 
 nothing and never looks into payloads. All methods are coroutines on the loop that opened the store; each is one atomic
 step and safe to send again after a lost reply. Driver exceptions come out as ``StoreError`` or ``StoreUnavailable``.
 
-The contract has five parts, each in a module with its values: ``Jobs``, ``Flow``, ``Graphs``, ``Items`` and ``Reads``. A
-``Store`` is all of them.
+The contract has five parts, each in a module with its values: ``Jobs``, ``Flow``, ``Graphs``, ``Items`` and ``Reads``.
+A ``Store`` is all of them.
 """
 
 from __future__ import annotations

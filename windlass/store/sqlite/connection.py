@@ -12,8 +12,11 @@ from pathlib import Path
 import apsw
 
 from windlass.errors import StoreError, StoreUnavailable, WindlassError
-from windlass.store.sqlite.codes import OLDEST, SCHEMA
 from windlass.store.sqlite.damage import teach
+
+SCHEMA = 5
+OLDEST = 4
+"""The version of schema.sql. A higher one was written by a newer Windlass; one from OLDEST on is migrated."""
 
 CACHE_KIB = 32_768
 LOG_KEPT = 64 << 20

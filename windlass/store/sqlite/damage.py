@@ -19,8 +19,8 @@ from windlass.core.limits import Limits
 from windlass.core.links import In, Out
 from windlass.core.terms import Terms
 from windlass.store.jobs import Presence
-from windlass.store.sqlite.codes import to_bytes
-from windlass.store.sqlite.opening import Body
+from windlass.store.machine.codes import to_bytes
+from windlass.store.machine.graphs.opening import Body
 
 UNREADABLE = (ValueError, TypeError, msgspec.MsgspecError)
 

@@ -14,12 +14,12 @@ from windlass.core.lifecycle import Transition
 from windlass.errors import StoreError
 from windlass.store.answers import MAX_BATCH
 from windlass.store.jobs import ExchangeReply, Want
-from windlass.store.sqlite.claim import Claiming, granted_before
-from windlass.store.sqlite.expiry import promote
-from windlass.store.sqlite.lanes import follow, next_opening, open_due, wake
+from windlass.store.machine.flow.claim import Claiming, granted_before
+from windlass.store.machine.flow.lanes import follow, next_opening, open_due, wake
+from windlass.store.machine.graphs.todos import work, work_off
+from windlass.store.machine.jobs.expiry import promote
+from windlass.store.machine.tx import Skills, Tx, decode, ids_json
 from windlass.store.sqlite.settle import settle
-from windlass.store.sqlite.todos import work, work_off
-from windlass.store.sqlite.tx import Skills, Tx, decode, ids_json
 
 
 class WorkerRow(NamedTuple):

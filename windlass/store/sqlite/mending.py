@@ -12,13 +12,14 @@ from typing import Any
 
 from windlass.core import lifecycle
 from windlass.store.jobs import Presence
-from windlass.store.sqlite import spreading
-from windlass.store.sqlite.codes import FAILED, FIRST_TERMINAL
+from windlass.store.machine.codes import FAILED, FIRST_TERMINAL
+from windlass.store.machine.graphs import spreading
+from windlass.store.machine.graphs.handed import Fault
+from windlass.store.machine.graphs.todos import Step, work_off
+from windlass.store.machine.jobs.moves import shift
+from windlass.store.machine.tx import encode, ids_json
 from windlass.store.sqlite.damage import LARGEST, TABLES, checked
-from windlass.store.sqlite.handed import Fault
-from windlass.store.sqlite.moves import shift
-from windlass.store.sqlite.todos import Step, work_off
-from windlass.store.sqlite.tx import Tx, encode, ids_json
+from windlass.store.sqlite.tx import FileTx
 
 log = logging.getLogger("windlass.store")
 
@@ -30,12 +31,12 @@ IS_ASIDE = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND 
 THESE = "IN (SELECT value FROM json_each(?))"
 
 
-def aside(tx: Tx) -> int:
+def aside(tx: FileTx) -> int:
     """How many damaged records were put aside."""
     return tx.value("SELECT count(*) FROM corrupt") if tx.value(IS_ASIDE) else 0
 
 
-def audit(tx: Tx) -> int:
+def audit(tx: FileTx) -> int:
     """Look at the next jobs and lanes; how many rows were damaged."""
     first, last = _next_page(tx, "jobs")
     pages = {"jobs": (first, last), "lanes": _next_page(tx, "lanes")}
@@ -45,7 +46,7 @@ def audit(tx: Tx) -> int:
     return 0
 
 
-def _next_page(tx: Tx, table: str) -> tuple[int, int]:
+def _next_page(tx: FileTx, table: str) -> tuple[int, int]:
     """The numbers of the next rows lie behind the first and up to the last of these."""
     first = tx.memo.audited[table]
     last, seen = tx.one(
@@ -56,13 +57,13 @@ def _next_page(tx: Tx, table: str) -> tuple[int, int]:
     return first, last
 
 
-def _is_damaged(tx: Tx, table: str, first: int, last: int) -> bool:
+def _is_damaged(tx: FileTx, table: str, first: int, last: int) -> bool:
     sound = checked(tx.db, table).sound
     sql = f"SELECT EXISTS (SELECT 1 FROM {table} WHERE {table}.n > ? AND {table}.n <= ? AND NOT ({sound}))"
     return bool(tx.value(sql, (first, last)))
 
 
-def mend(tx: Tx) -> int:
+def mend(tx: FileTx) -> int:
     """Take out everything that is damaged; how many rows that was."""
     jobs, places = _damaged(tx, "jobs"), _damaged(tx, "nodes") + _damaged(tx, "links")
     places += [
@@ -92,11 +93,11 @@ def mend(tx: Tx) -> int:
     return total
 
 
-def _damaged(tx: Tx, table: str) -> list[int]:
+def _damaged(tx: FileTx, table: str) -> list[int]:
     return [n for (n,) in tx.all(f"SELECT n FROM {table} WHERE NOT ({checked(tx.db, table).sound})")]
 
 
-def _take_out(tx: Tx, table: str) -> int:
+def _take_out(tx: FileTx, table: str) -> int:
     """Put the damaged rows of a table aside, and others in their place; how many."""
     sound, record, replace = checked(tx.db, table)
     if not tx.value(f"SELECT EXISTS (SELECT 1 FROM {table} WHERE NOT ({sound}))"):
@@ -108,7 +109,7 @@ def _take_out(tx: Tx, table: str) -> int:
     return tx.db.changes()
 
 
-def _fill_gaps(tx: Tx, places: Sequence[int]) -> int:
+def _fill_gaps(tx: FileTx, places: Sequence[int]) -> int:
     """Rows that lean on others that are gone, or were replaced."""
     tx.run("INSERT INTO links SELECT n, '[]', '[]' FROM nodes WHERE NOT EXISTS (SELECT 1 FROM links WHERE n = nodes.n)")
     lost = tx.db.changes()
@@ -129,7 +130,7 @@ def _fill_gaps(tx: Tx, places: Sequence[int]) -> int:
     return lost
 
 
-def _count_anew(tx: Tx) -> None:
+def _count_anew(tx: FileTx) -> None:
     tx.run("DELETE FROM counts WHERE task = ''")
     tx.run("INSERT INTO counts SELECT '', queue, state, count(*) FROM jobs GROUP BY queue, state")
 
@@ -138,7 +139,7 @@ FOUND = f"SELECT n, id, task, queue, state, node, crashes, max_crashes FROM jobs
 ENDS = ("succeeded", "failed", "cancelled", "skipped")
 
 
-def _bury(tx: Tx, jobs: list[int]) -> None:
+def _bury(tx: FileTx, jobs: list[int]) -> None:
     """Damaged jobs become dead letters, whatever they were before."""
     rows = tx.all(FOUND, (ids_json(jobs),))
     for n, _, _, _, state, node, *_ in rows:
@@ -164,7 +165,7 @@ def _bury(tx: Tx, jobs: list[int]) -> None:
         tx.book.recount()
 
 
-def _held_by(tx: Tx, jobs: list[int]) -> list[Any]:
+def _held_by(tx: FileTx, jobs: list[int]) -> list[Any]:
     numbers = ids_json(jobs)
     return tx.all(f"SELECT queue, name FROM lanes WHERE head {THESE} OR holder {THESE}", (numbers, numbers))
 
@@ -176,7 +177,7 @@ GROUP BY 1, 2
 """
 
 
-def _rebuild_lanes(tx: Tx, first: int, last: int) -> None:
+def _rebuild_lanes(tx: FileTx, first: int, last: int) -> None:
     """Jobs whose lane is gone are in line again."""
     for queue, name, many in tx.all(LANELESS, (first, last)):
         tx.touch(queue, name).joined += many

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import Any
 
-from windlass.store.sqlite.tx import Tx
+from windlass.store.sqlite.tx import FileTx
 
 
 class Kind(IntEnum):
@@ -25,7 +25,7 @@ class Op:
 
     __slots__ = ("answer", "done", "error", "future", "kind", "loop", "work")
 
-    def __init__(self, kind: Kind, work: Callable[[Tx], Any], loop: asyncio.AbstractEventLoop | None) -> None:
+    def __init__(self, kind: Kind, work: Callable[[FileTx], Any], loop: asyncio.AbstractEventLoop | None) -> None:
         self.kind, self.work, self.loop = kind, work, loop
         self.future: asyncio.Future[Any] | None = loop.create_future() if loop else None
         self.done: threading.Event | None = None

@@ -1,6 +1,6 @@
 -- The file's tables. Everything that moves jobs is in steps.sql, which lives in the connection, not in the file.
 --
--- States and holds are small integers (windlass/store/sqlite/codes.py). Instants are milliseconds of the store's clock,
+-- States and holds are small integers (windlass/store/machine/codes.py). Instants are milliseconds of the store's clock,
 -- 0 for "never". Most columns of most jobs are 0, 1 or NULL, which SQLite keeps in no space at all.
 
 -- One row: the schema's version. The other columns were the clock's up to schema 4: a process of that time that still

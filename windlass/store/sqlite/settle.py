@@ -9,12 +9,12 @@ import msgspec
 
 from windlass.core.job import State
 from windlass.core.lifecycle import Transition
+from windlass.store.machine.codes import maybe_text
+from windlass.store.machine.graphs.nodes import Graph
+from windlass.store.machine.graphs.staging import Adoption, adopt, adoptable
+from windlass.store.machine.jobs.moves import note_lanes, tell_watchers
+from windlass.store.machine.tx import Tx, decode, encode, ids_json
 from windlass.store.shared import CODE
-from windlass.store.sqlite.codes import maybe_text
-from windlass.store.sqlite.moves import note_lanes, tell_watchers
-from windlass.store.sqlite.nodes import Graph
-from windlass.store.sqlite.staging import Adoption, adopt, adoptable
-from windlass.store.sqlite.tx import Tx, decode, encode, ids_json
 
 # How many moves held, how many of them are watched, whether any has a node or something to do with a lane, the kinds of
 # events, and their groups in the order of their first move. The groups stay JSON: they never become Python objects.

@@ -32,34 +32,20 @@ from windlass.store.jobs import (
     Want,
     WatchReply,
 )
+from windlass.store.machine.flow import gates, uniques
+from windlass.store.machine.graphs import lookups, staging
+from windlass.store.machine.items import committing, items, logs
+from windlass.store.machine.jobs import changes, intake, records
+from windlass.store.machine.reads import find, news, summaries
+from windlass.store.machine.tx import Tx
 from windlass.store.reads import Fault, Page, QueueInfo, StoreInfo, Total, WorkerInfo
 from windlass.store.shared import check_batch, check_commits, host_clock
-from windlass.store.sqlite import (
-    changes,
-    committing,
-    exchange,
-    find,
-    gates,
-    intake,
-    items,
-    logs,
-    lookups,
-    mending,
-    news,
-    staging,
-    summaries,
-    sweeps,
-    uniques,
-    watches,
-    workers,
-)
-from windlass.store.sqlite import jobs as records
-from windlass.store.sqlite.codes import SCHEMA
+from windlass.store.sqlite import exchange, mending, sweeps, watches, workers
+from windlass.store.sqlite.connection import SCHEMA
 from windlass.store.sqlite.mailbox import HAVE_SOCKETS, Mailbox
 from windlass.store.sqlite.ops import Kind
 from windlass.store.sqlite.place import parse_url
 from windlass.store.sqlite.thread import Database
-from windlass.store.sqlite.tx import Tx
 
 READ, RELAXED, DURABLE = Kind.READ, Kind.RELAXED, Kind.DURABLE
 

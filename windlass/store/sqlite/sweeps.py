@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from windlass.store.jobs import SweepReply
-from windlass.store.sqlite import audits, gates, items, lanes, logs, retention
-from windlass.store.sqlite.asides import next_parking, park
-from windlass.store.sqlite.codes import FAILED
-from windlass.store.sqlite.expiry import expire, promote
+from windlass.store.machine.codes import FAILED
+from windlass.store.machine.flow import gates, lanes
+from windlass.store.machine.graphs import audits, retention
+from windlass.store.machine.graphs.staging import drop
+from windlass.store.machine.graphs.todos import Op, Todo, put_up, work_off
+from windlass.store.machine.graphs.web import Web
+from windlass.store.machine.items import items, logs
+from windlass.store.machine.jobs.asides import next_parking, park
+from windlass.store.machine.jobs.expiry import expire, promote
+from windlass.store.machine.jobs.recovery import bury
+from windlass.store.machine.tx import Tx
 from windlass.store.sqlite.mailbox import nobody_there, remove_leftover
 from windlass.store.sqlite.mending import audit as audit_jobs
-from windlass.store.sqlite.recovery import bury
-from windlass.store.sqlite.staging import drop
-from windlass.store.sqlite.todos import Op, Todo, put_up, work_off
-from windlass.store.sqlite.tx import Tx
+from windlass.store.sqlite.tx import FileTx
 from windlass.store.sqlite.watches import forget_paths
-from windlass.store.sqlite.web import Web
 
 MAILBOX_PROBES = 50
 """Mailboxes looked at in one sweep for leftovers of dead clients."""
 
 
-def sweep(tx: Tx, limit: int) -> SweepReply:
+def sweep(tx: FileTx, limit: int) -> SweepReply:
     reply = SweepReply(dead_workers=[], repaired=[])
     audit_jobs(tx)
     reply.expired = expire(tx, limit)
@@ -47,7 +50,7 @@ def sweep(tx: Tx, limit: int) -> SweepReply:
     return reply
 
 
-def reap(tx: Tx, limit: int, reply: SweepReply) -> int:
+def reap(tx: FileTx, limit: int, reply: SweepReply) -> int:
     """Recover the jobs of dead workers, a bounded number at a time."""
     done = 0
     for n, id, mark in dead_workers(tx):
@@ -63,7 +66,7 @@ def reap(tx: Tx, limit: int, reply: SweepReply) -> int:
     return done
 
 
-def _forget_dead(tx: Tx, worker: str) -> None:
+def _forget_dead(tx: FileTx, worker: str) -> None:
     """The mailbox of a worker whose last job was recovered."""
     path = tx.value("SELECT path FROM mailboxes WHERE name = ?1 AND ?1 NOT IN (SELECT id FROM workers)", (worker,))
     if path is not None:
@@ -72,7 +75,7 @@ def _forget_dead(tx: Tx, worker: str) -> None:
             remove_leftover(path)
 
 
-def dead_workers(tx: Tx) -> list[tuple[int, str, int]]:
+def dead_workers(tx: FileTx) -> list[tuple[int, str, int]]:
     """Those whose lease is over, and those whose mailbox proves that their process is gone.
 
     The proof is asked for only when a worker is late, a third of its lease after its last beat.
@@ -85,7 +88,7 @@ def dead_workers(tx: Tx) -> list[tuple[int, str, int]]:
     return [(n, id, mark) for n, id, mark, dead, path in rows if dead or (path and nobody_there(path))]
 
 
-def prune(tx: Tx, limit: int) -> int:
+def prune(tx: FileTx, limit: int) -> int:
     """Drop what is past its bucket's age, bucket by bucket."""
     old = tx.all(
         "SELECT n, size, age FROM buckets WHERE size > 0 AND age >= 0 "
@@ -100,7 +103,7 @@ def prune(tx: Tx, limit: int) -> int:
     return pruned
 
 
-def look_after_graphs(tx: Tx, limit: int, reply: SweepReply) -> None:
+def look_after_graphs(tx: FileTx, limit: int, reply: SweepReply) -> None:
     """Graphs that were never committed, that are past their bucket's age, and that nothing moves any more."""
     for graph in audits.stale(tx, limit):
         drop(tx, graph)
@@ -116,7 +119,7 @@ def look_after_graphs(tx: Tx, limit: int, reply: SweepReply) -> None:
     web.flush()
 
 
-def forget_mailboxes(tx: Tx) -> None:
+def forget_mailboxes(tx: FileTx) -> None:
     """Clients that died leave a mailbox behind; look at a few at random."""
     # A worker's mailbox is the proof of its death: it stays until the worker has been reaped.
     sql = "SELECT path FROM mailboxes WHERE name NOT IN (SELECT id FROM workers) ORDER BY random() LIMIT ?"

@@ -20,12 +20,13 @@ import apsw
 
 from windlass.errors import StoreClosed, StoreError
 from windlass.store.base import Clock, StoreSettings
+from windlass.store.machine.tx import Memo, ids_json
 from windlass.store.sqlite.connection import BROKEN, BUSY, NOT_DAMAGE, Patience, connect, mapped
 from windlass.store.sqlite.mailbox import Mailbox, Outbox
 from windlass.store.sqlite.mending import mend
 from windlass.store.sqlite.ops import Kind, Op, resolve
 from windlass.store.sqlite.place import Place, check_place
-from windlass.store.sqlite.tx import Memo, Tx, ids_json
+from windlass.store.sqlite.tx import FileTx
 from windlass.store.sqlite.watches import forget_paths
 
 log = logging.getLogger("windlass.store")
@@ -97,7 +98,7 @@ class Database:
             self._thread.start()
             _living.add(self)
 
-    async def run(self, kind: Kind, work: Callable[[Tx], T], brief: bool = False) -> T:
+    async def run(self, kind: Kind, work: Callable[[FileTx], T], brief: bool = False) -> T:
         """In the next group commit. What is ``brief`` may run on the loop's own thread, unless the disk is slow."""
         if self.closed:
             raise StoreClosed()
@@ -113,7 +114,7 @@ class Database:
         answer: T = await op.future
         return answer
 
-    def _at_once(self, kind: Kind, work: Callable[[Tx], Any]) -> Op | None:
+    def _at_once(self, kind: Kind, work: Callable[[FileTx], Any]) -> Op | None:
         """Done on this thread if nobody has to be waited for, which saves two switches of threads; else None."""
         if not self._ops.empty() or not self._lock.acquire(blocking=False):
             return None
@@ -133,7 +134,7 @@ class Database:
         if self._outbox is not None and self._outbox.pending:
             self._ops.put(Op(Kind.READ, lambda tx: None, None))
 
-    def run_here(self, kind: Kind, work: Callable[[Tx], T]) -> T:
+    def run_here(self, kind: Kind, work: Callable[[FileTx], T]) -> T:
         """For threads without a loop: on this very thread if the file is free, else in the next group commit."""
         if self.closed:
             raise StoreClosed()
@@ -253,7 +254,7 @@ class Database:
             self._send(tx)
         return None
 
-    def _transact(self, kind: Kind, batch: list[Op]) -> Tx:
+    def _transact(self, kind: Kind, batch: list[Op]) -> FileTx:
         db = self._connection()
         if not kind:
             # A look at one moment, also when it takes several statements.
@@ -262,7 +263,7 @@ class Database:
         else:
             self._sync(db, kind)
             self._patience.through(lambda: db.execute("BEGIN IMMEDIATE"))
-        tx = Tx(db, self.memo, self.clock())
+        tx = FileTx(db, self.memo, self.clock())
         if kind:
             tx.extend_leases()
         for op in batch:
@@ -354,14 +355,14 @@ class Database:
 
     # -- mail
 
-    def _addresses(self, tx: Tx) -> None:
+    def _addresses(self, tx: FileTx) -> None:
         """Names become paths inside the transaction, so that a name which just listened is not missed."""
         if tx.mail:
             sql = "SELECT name, path FROM mailboxes WHERE name IN (SELECT value FROM json_each(?))"
             paths = dict(tx.all(sql, (ids_json(tx.mail),)))
             tx.mail = {paths[name]: items for name, items in tx.mail.items() if name in paths}
 
-    def _send(self, tx: Tx) -> None:
+    def _send(self, tx: FileTx) -> None:
         outbox = self._outbox
         assert outbox is not None
         for path, items in tx.mail.items():

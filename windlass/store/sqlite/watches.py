@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from windlass.store.jobs import EVERY_EVENT, WatchReply
-from windlass.store.sqlite import logs
-from windlass.store.sqlite.codes import FIRST_TERMINAL
-from windlass.store.sqlite.moves import finished
-from windlass.store.sqlite.tx import Tx, ids_json
+from windlass.store.machine.codes import FIRST_TERMINAL
+from windlass.store.machine.items import logs
+from windlass.store.machine.jobs.moves import finished
+from windlass.store.machine.tx import Tx, ids_json
 
 # Nodes that are no jobs: joins, and jobs of a graph whose turn to be accepted has not come yet.
 NODES = """

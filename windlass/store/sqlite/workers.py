@@ -9,15 +9,15 @@ from windlass.core.event import Row as EventRow
 from windlass.core.job import Fence
 from windlass.core.terms import queue_gate
 from windlass.store.jobs import BeatReply, Note, Presence
+from windlass.store.machine.codes import to_text
+from windlass.store.machine.flow.book import OPEN
+from windlass.store.machine.graphs.todos import work_off
+from windlass.store.machine.jobs.asides import groups, undeclare
+from windlass.store.machine.jobs.recovery import bury, recover
+from windlass.store.machine.tx import Memo, Skills, Tx, decode, encode, ids_json
 from windlass.store.reads import WorkerInfo
-from windlass.store.sqlite.asides import groups, undeclare
-from windlass.store.sqlite.book import OPEN
-from windlass.store.sqlite.codes import to_text
 from windlass.store.sqlite.exchange import look, next_due, worker_row
-from windlass.store.sqlite.recovery import bury, recover
 from windlass.store.sqlite.sweeps import next_check
-from windlass.store.sqlite.todos import work_off
-from windlass.store.sqlite.tx import Memo, Skills, Tx, decode, encode, ids_json
 
 
 def beat(tx: Tx, presence: Presence, acked_seq: int, held: Sequence[str]) -> BeatReply:

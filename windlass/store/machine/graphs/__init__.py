@@ -1,0 +1,1 @@
+"""Workflows: staged, opened, spread along their edges, kept and pruned as wholes."""

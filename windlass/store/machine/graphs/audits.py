@@ -1,0 +1,144 @@
+"""Looking after graphs: one without an end that nothing will move is a bug or a loss of data, and is put right."""
+
+from __future__ import annotations
+
+from windlass.core.graph import decided
+from windlass.core.job import State
+from windlass.core.lifecycle import EXPIRED
+from windlass.core.links import Edge, In
+from windlass.store.machine.codes import FAILED, RUNNING, SCHEDULED, WAITING
+from windlass.store.machine.graphs.nodes import NONE_SUCH, STAGED, Graph, Node
+from windlass.store.machine.graphs.spreading import blame, come_back, decide, give_up
+from windlass.store.machine.graphs.web import Web
+from windlass.store.machine.tx import Tx
+from windlass.store.shared import STATES
+
+STALE = "SELECT n FROM graphs WHERE state = -1 AND looked_at <= ? LIMIT ?"
+NEXT = "SELECT n FROM graphs WHERE state = 0 AND looked_at <= ? ORDER BY looked_at LIMIT ?"
+BUSY = "SELECT EXISTS (SELECT 1 FROM todos WHERE graph = ?)"
+TIMES = (
+    "SELECT (SELECT min(looked_at) FROM graphs WHERE state = -1), (SELECT min(looked_at) FROM graphs WHERE state = 0)"
+)
+
+
+def stale(tx: Tx, limit: int) -> list[int]:
+    """What was staged and never committed."""
+    return [n for (n,) in tx.all(STALE, (tx.now - tx.settings.staged_for, limit))]
+
+
+def next_check(tx: Tx) -> list[int]:
+    """When a sweep is needed for the sake of graphs."""
+    if not tx.graphs:
+        return []
+    staged, audited = tx.one(TIMES)
+    waits = ((staged, tx.settings.staged_for), (audited, tx.settings.audit_every))
+    return [since + wait for since, wait in waits if since is not None]
+
+
+def is_busy(tx: Tx, graph: Graph) -> bool:
+    """Whether there is a todo of its own, which will move it on, or an end in this very step that is yet to spread."""
+    if any(graph.n < node <= graph.last for node, _ in tx.ended):
+        return True
+    return bool(tx.todos) and bool(tx.value(BUSY, (graph.n,)))
+
+
+def audit(web: Web, limit: int) -> list[Graph]:
+    """Look at the graphs whose turn it is, so many members in all; those that are to be repaired."""
+    tx, broken = web.tx, []
+    for (n,) in tx.all(NEXT, (tx.now - tx.settings.audit_every, limit)):
+        graph = web.graph_numbered(n)
+        if graph is None or limit <= 0:
+            break
+        looked = 0 if is_busy(tx, graph) else _look(web, graph, limit)
+        limit -= max(looked, 1)
+        seen = graph.looked + looked
+        web.change_graph(graph)  # which begins the audit anew
+        if looked and seen < graph.nodes:
+            graph.looked = seen  # no life yet; the next page may have some
+            continue
+        graph.looked_at = tx.now
+        if looked:
+            broken.append(graph)
+    return broken
+
+
+def _look(web: Web, graph: Graph, limit: int) -> int:
+    """How many members were looked at in vain; 0 when something will move this graph on."""
+    first = graph.n + graph.looked
+    last = min(first + limit, graph.last)
+    return 0 if any(_lives(web, node) for node in web.page(first, last, limit)) else last - first
+
+
+def _lives(web: Web, node: Node) -> bool:
+    if node.aftermath:
+        return False
+    if node.state == WAITING and node.awaits:
+        awaited = web.graph_named(node.awaits)
+        return awaited is not None and (awaited.under_way or is_busy(web.tx, awaited))
+    return node.job > 0 and SCHEDULED <= node.state <= RUNNING
+
+
+# -- repair
+
+
+def repair_page(web: Web, graph: Graph, cursor: int, limit: int) -> tuple[int, int]:
+    """Count the edges of waiting nodes anew, and decide them."""
+    if not graph.under_way:
+        return 0, graph.last
+    nodes = web.page(cursor, graph.last, limit)
+    for node in nodes:
+        if node.state == WAITING:
+            (_repair_awaiting if node.awaits else _repair)(web, node)
+    return len(nodes), nodes[-1].n if len(nodes) == limit else graph.last
+
+
+def _repair(web: Web, node: Node) -> None:
+    web.change(node).open = node.broken = 0
+    node.culprit = ""
+    ins = web.ins_of(node)
+    web.load(edge.source for edge in ins)
+    web.outs(web.nodes[edge.source] for edge in ins if edge.source in web.nodes)
+    for at, edge in enumerate(ins):
+        found = _edge(web, node, ins, edge, at)
+        node.open += found is Edge.OPEN
+        if found is Edge.BROKEN:
+            node.broken += 1
+            source = web.nodes.get(edge.source)
+            node.culprit = node.culprit or (edge.source if source is None else blame(web, source))
+    if node.open == 0:
+        decide(web, node)
+
+
+def _edge(web: Web, target: Node, ins: list[In], edge: In, at: int) -> Edge:
+    """What the source makes of this edge; a source that is gone counts as failed."""
+    source = web.nodes.get(edge.source)
+    if source is None or source.graph != target.graph or source.state == NONE_SUCH:
+        return decided(edge.on, State.FAILED)
+    # The same two nodes may be joined by more than one edge: the first in is the first out.
+    before = sum(1 for other in ins[:at] if other.source == edge.source)
+    places = [n for n, out in enumerate(web.outs_of(source)) if out.target == target.id]
+    if before >= len(places):
+        return decided(edge.on, State.FAILED)
+    mine = places[before]
+    if int(source.edges[mine]) == Edge.OPEN and source.over:
+        found = decided(edge.on, STATES[source.state], source.reason == EXPIRED)
+        edges = source.edges
+        web.change(source).edges = f"{edges[:mine]}{int(found)}{edges[mine + 1 :]}"
+    return Edge(int(source.edges[mine]))
+
+
+def _repair_awaiting(web: Web, node: Node) -> None:
+    """A job whose awaited graph is over, or gone."""
+    end = web.one(node.awaits)
+    graph = web.graph(end) if end is not None else None
+    if graph is not None and graph.under_way:
+        return
+    if end is None or graph is None or graph.state == STAGED:
+        web.change(node).culprit = node.awaits
+        give_up(web, node, FAILED)
+        return
+    for at, out in enumerate(web.outs_of(end)):
+        if out.target == node.id:
+            found = decided(out.on, STATES[end.state])
+            web.change(end).edges = f"{end.edges[:at]}{int(found)}{end.edges[at + 1 :]}"
+            come_back(web, node, end, found)

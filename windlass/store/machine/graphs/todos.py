@@ -1,0 +1,285 @@
+"""What is left to do for graphs, worked off in bounded steps, first come, first served.
+
+A step takes what ended in its own transaction and what others left behind. What it does not get done is kept in the
+file in the same transaction, so that nothing is ever forgotten; what needs more goes on behind the others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable
+from enum import IntEnum
+from itertools import accumulate, takewhile
+from typing import NamedTuple
+
+from windlass.core.graph import WORK
+from windlass.store.machine.codes import WAITING
+from windlass.store.machine.flow.lanes import settle_down
+from windlass.store.machine.graphs import audits, opening, spreading, units
+from windlass.store.machine.graphs.nodes import Graph, Node
+from windlass.store.machine.graphs.retention import file_graphs
+from windlass.store.machine.graphs.web import Web
+from windlass.store.machine.tx import Tx, encode, ids_json
+
+
+class Op(IntEnum):
+    """The kinds of todos. The numbers are part of the file's format."""
+
+    OPEN = 0
+    SPREAD = 1
+    REOPEN = 2
+    STOP = 3
+    RETRY = 4
+    DECIDE = 5
+    PRUNE = 6
+    DROP = 7
+    REPAIR = 8
+
+
+ALONG_EDGES = (Op.SPREAD, Op.REOPEN)
+BY_PAGES = (Op.STOP, Op.RETRY, Op.DECIDE, Op.PRUNE, Op.DROP)
+BEFORE_DECIDING = (Op.OPEN, Op.REOPEN, Op.RETRY)
+KEPT_BEFORE = "SELECT n FROM todos WHERE graph = ? AND op IN (?, ?, ?)"
+
+
+class Todo(NamedTuple):
+    """``n`` is 0 while it is not kept. ``cursor``: the number of the last node it is done with."""
+
+    op: int
+    graph: int
+    node: int = 0
+    cursor: int = 0
+    n: int = 0
+
+
+class Visit(NamedTuple):
+    """A todo that goes over the nodes of its graph: what it does to a page of them, and at the end of the last page."""
+
+    page: Callable[[Web, Graph, int, int], tuple[int, int]]
+    last: Callable[[Web, Graph], None] | None = None
+
+
+VISITS = {
+    Op.OPEN: Visit(opening.open_page),
+    Op.STOP: Visit(units.stop_page),
+    Op.RETRY: Visit(units.retry_page),
+    Op.DECIDE: Visit(units.decide_page),
+    Op.PRUNE: Visit(units.prune_page, units.forget),
+    Op.DROP: Visit(units.drop_page, units.forget),
+    Op.REPAIR: Visit(audits.repair_page),
+}
+
+
+class Step:
+    """A bounded piece of work on todos."""
+
+    def __init__(self, tx: Tx) -> None:
+        self.tx, self.web, self.left = tx, Web(tx), WORK
+        self._queue: deque[Todo] = deque()
+        self._all = True
+        self._done: list[int] = []
+
+    def put(self, op: Op, graph: int, node: int = 0, cursor: int = 0) -> None:
+        self._queue.append(Todo(op, graph, node, cursor or graph))
+
+    def run(self) -> Counter[str]:
+        """Work some off and keep the rest; how many jobs became ready, by queue."""
+        tx = self.tx
+        if tx.todos:
+            sql = "SELECT op, graph, node, cursor, n FROM todos ORDER BY n LIMIT ?"
+            kept = [Todo(*row) for row in tx.all(sql, (WORK,))]
+            self._all = len(kept) < WORK
+            tx.todos = not self._all  # whoever puts up more from here on says so
+            self._queue.extendleft(reversed(kept))
+        self._take_ended()
+        self._gather()
+        while True:
+            self._work_off_queue()
+            file_graphs(self.web)
+            self._gather()
+            if not self._queue or self.left <= 0:
+                break
+        self.web.flush()
+        self._keep()
+        return self.web.released
+
+    def _work_off_queue(self) -> None:
+        op = None
+        while self._queue and self.left > 0:
+            if self._queue[0].op != op:
+                units.remove(self.web)
+            todo = self._queue.popleft()
+            op = todo.op
+            self._do(todo)
+            self._gather()
+        units.remove(self.web)
+
+    def _take_ended(self) -> None:
+        """Jobs that ended before this step began."""
+        ended, self.tx.ended = dict(self.tx.ended), []
+        for node in self.web.numbered(list(ended)):
+            self.web.count(node, 1)
+            self.web.blame_itself(node)
+            self.web.ended.append(node)
+            if ended[node.n] == WAITING and node.awaits:
+                self.web.abandon(node, node.reason)
+
+    def _gather(self) -> None:
+        """What was just done means something for others: put that up."""
+        web = self.web
+        for node in web.hurried:
+            self._hurry(node)
+        web.hurried = []
+        for node in web.ended:
+            self.put(Op.SPREAD, node.graph, node.n)
+        for node in web.reopened:
+            self.put(Op.REOPEN, node.graph, node.n)
+        for graph in web.stopped:
+            self.put(Op.STOP, graph.n)
+        for doomed in web.doomed:
+            self.put(Op.PRUNE, doomed)
+        web.ended, web.reopened, web.stopped, web.doomed = [], [], [], []
+
+    def _hurry(self, hurried: Node) -> None:
+        graph = self.web.graph(hurried)
+        if graph is not None:
+            opening.open_early(self.web, graph, [hurried.n])
+        for node in self.web.numbered([hurried.n]):
+            if node.state == WAITING:
+                spreading.decide(self.web, node)
+
+    def _do(self, todo: Todo) -> None:
+        if todo.n:
+            self._done.append(todo.n)
+        if todo.op == Op.SPREAD:
+            self._spread(todo)
+        elif todo.op == Op.REOPEN:
+            self._read_edges(todo)
+            for node in self.web.numbered([todo.node]):
+                self.left -= spreading.reopen(self.web, node)
+        elif todo.op == Op.DECIDE and self._is_too_early(todo):
+            self.left -= 1
+            self._queue.append(todo._replace(n=0))
+        else:
+            self._visit(todo)
+
+    def _spread(self, todo: Todo) -> None:
+        self._read_edges(todo)
+        for node in self.web.numbered([todo.node]):
+            self.left -= spreading.spread(self.web, node)
+            units.file_one(self.web, node)
+
+    def _read_edges(self, todo: Todo) -> None:
+        """Those that come next are read along with this one, as far as this step will get."""
+        web = self.web
+        if web.knows_outs(todo.node):
+            return
+        alike = [todo.node, *(other.node for other in self._queue if other.op in ALONG_EDGES)]
+        nodes = web.numbered(alike[: self.left])
+        edges = accumulate(1 + len(node.edges) for node in nodes)
+        web.outs(
+            [node for i, (node, touched) in enumerate(zip(nodes, edges, strict=True)) if not i or touched <= self.left]
+        )
+
+    def _read_pages(self, todo: Todo) -> None:
+        """The same for todos that go over the nodes of their graphs, where these are small enough."""
+        web, left, ranges = self.web, self.left, []
+        alike = [todo, *(other for other in self._queue if other.op in BY_PAGES)][: self.left]
+        web.load_graphs(other.graph for other in alike)
+        for other in alike:
+            graph = web.graphs.get(other.graph)
+            if graph is not None and (other.cursor, graph.last) not in ranges:
+                left -= graph.last - other.cursor
+                ranges.append((other.cursor, graph.last))
+            if left < 0:
+                ranges.pop()
+                break
+        if len(ranges) > 1:
+            web.read_pages(ranges)
+
+    def _is_too_early(self, todo: Todo) -> bool:
+        """A retried graph is decided behind all that is opened again, so that nobody is released who has to wait for
+        another."""
+        if todo.cursor != todo.graph:
+            return False
+        before = any(other.graph == todo.graph and other.op in BEFORE_DECIDING for other in self._queue)
+        if before or self._all:
+            return before
+        kept = {n for (n,) in self.tx.all(KEPT_BEFORE, (todo.graph, *BEFORE_DECIDING))}
+        return bool(kept.difference(self._done))
+
+    def _visit(self, todo: Todo) -> None:
+        """The next page of a graph's nodes."""
+        web = self.web
+        if todo.op in BY_PAGES and not web.knows_page(todo.graph, todo.cursor):
+            self._read_pages(todo)
+        if todo.op == Op.OPEN and self._open_wholes(todo):
+            return
+        visit, graph = VISITS[Op(todo.op)], web.graph_numbered(todo.graph)
+        if graph is None:
+            return
+        touched, cursor = visit.page(web, graph, todo.cursor, max(self.left, 1))
+        self.left -= touched + 1
+        if cursor < graph.last:
+            self._queue.append(todo._replace(cursor=cursor, n=0))
+        elif visit.last is not None:
+            visit.last(web, graph)
+
+    def _open_wholes(self, todo: Todo) -> bool:
+        """Graphs that are to be opened one behind the other, if they are small enough to be opened together."""
+        web, places, left = self.web, list[tuple[Graph, int]](), self.left
+        todos = [todo, *takewhile(lambda other: other.op == Op.OPEN, self._queue)]
+        web.load_graphs(other.graph for other in todos)
+        for other in todos:
+            graph = web.graphs.get(other.graph)
+            if (
+                graph is None
+                or not graph.under_way
+                or left < graph.last - other.cursor
+                or (graph, other.cursor) in places
+            ):
+                break
+            left -= graph.last - other.cursor + 1
+            places.append((graph, other.cursor))
+        if len(places) < 2:
+            return False
+        for _ in places[1:]:
+            other = self._queue.popleft()
+            if other.n:
+                self._done.append(other.n)
+        self.left -= opening.open_wholes(web, places) + len(places)
+        return True
+
+    def _keep(self) -> None:
+        tx = self.tx
+        if self._done:
+            tx.run("DELETE FROM todos WHERE n IN (SELECT value FROM json_each(?))", (ids_json(self._done),))
+        fresh = [todo for todo in self._queue if not todo.n]
+        if fresh:
+            put_up(tx, fresh)
+        tx.todos = bool(self._queue) or (tx.todos and tx.value("SELECT EXISTS (SELECT 1 FROM todos)"))
+
+
+def put_up(tx: Tx, todos: list[Todo]) -> None:
+    """Keep todos for whoever works next."""
+    tx.run(
+        "INSERT INTO todos (op, graph, node, cursor) "
+        "SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM json_each(?)", (encode(todos).decode(),)
+    )  # fmt: skip
+    tx.todos = True
+
+
+def work(tx: Tx) -> Counter[str]:
+    """One step, if there is anything to do."""
+    return Step(tx).run() if tx.ended or tx.todos else Counter()
+
+
+def work_off(tx: Tx, step: Step | None = None) -> None:
+    """The same for calls that claim nothing: workers are woken for what became ready, and for what is left; and what
+    all of it means for lanes is seen to."""
+    if step is not None or tx.ended or tx.todos:
+        for queue, count in (step or Step(tx)).run().items():
+            tx.wake(queue, count)
+        if tx.todos:
+            tx.wake_any()
+    settle_down(tx)

@@ -1,0 +1,1 @@
+"""Items on shelves, logs, and the commit that changes both together with jobs."""

@@ -1,0 +1,1 @@
+"""Jobs in the tables: accepted, moved, expired, recovered, changed by hand."""

@@ -1,0 +1,104 @@
+"""The store's own moves of jobs, and telling whoever watches them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterable, Sequence
+from typing import Any
+
+from windlass.core.job import Finished
+from windlass.core.terms import is_strict
+from windlass.store.jobs import INLINE_MAX
+from windlass.store.machine.codes import FIRST_TERMINAL, LANE, RUNNING, SUCCEEDED, maybe_bytes
+from windlass.store.machine.tx import Tx, Values, decode, encode
+from windlass.store.shared import STATES
+
+
+def shift(tx: Tx, rows: Iterable[Values]) -> Counter[str]:
+    """Move jobs that are known to be where they should be: see `shift` in steps.sql for a row. By queue, how many of
+    them went into lanes, whose business it is to wake anybody."""
+    rows = list(rows)
+    if not rows:
+        return Counter()
+    in_graphs, in_lanes = write(tx, rows)
+    if in_graphs:
+        tx.ended += decode(tx.value(ENDED))
+    return in_lanes
+
+
+def write(tx: Tx, rows: Sequence[Values], gathering: Container[str] = ()) -> tuple[bool, Counter[str]]:
+    """The same for at least one job, whatever that means for graphs: True if it means something.
+
+    ``gathering``: ids of those that succeed with a value that is not their own, but a graph's.
+    """
+    tx.run(
+        "INSERT INTO shift VALUES (?, ?, ?, ?, ?, ?)",
+        (tx.now, tx.take_ranks(len(rows)), tx.memo.done, tx.memo.failed, tx.gated, encode(rows).decode()),
+    )
+    watched, in_graphs, limited = tx.one(WRITTEN)
+    if watched:
+        tell_watchers(tx, gathering)
+    return bool(in_graphs), note_lanes(tx) if limited else Counter()
+
+
+WRITTEN = (
+    "SELECT max(watched = 1 AND goes > 3), max(iif(goes > 3, node, 0)), "
+    "max(hold = 3 OR held = 3 OR terms IS NOT NULL) FROM moved"
+)
+IN_LANES = """
+SELECT json_group_array(json_array(job, queue, coalesce(lane, 't' || task), was, goes, hold, held, number,
+    iif(goes > 3, coalesce(terms ->> 10, ''), '')) ORDER BY i)
+FROM moved
+WHERE hold = 3 OR held = 3 OR (goes > 3 AND terms ->> 10 <> '')
+    OR (lane IS NOT NULL AND (substr(lane, 1, 1) IN ('o', 's')
+        OR EXISTS (SELECT 1 FROM lanes WHERE state = 1
+                   AND gate = 'key:' || moved.queue || ':' || substr(moved.lane, 2))))
+"""
+
+
+def note_lanes(tx: Tx) -> Counter[str]:
+    """Which lanes the jobs in `moved` joined or left, and whose unique keys are free: for `lanes.follow` to act on. By
+    queue, how many joined."""
+    joined: Counter[str] = Counter()
+    for job, queue, lane, was, goes, hold, held, number, unique in decode(tx.value(IN_LANES)):
+        if LANE in (hold, held) or is_strict(lane):
+            touch = tx.touch(queue, lane)
+            touch.left = touch.left or held == LANE
+            if hold == LANE:
+                touch.joined += 1
+                joined[queue] += 1
+            if goes >= FIRST_TERMINAL:
+                touch.over = max(touch.over, number)
+        if was == RUNNING:
+            tx.left.add((queue, lane))
+        if unique:
+            tx.over.append((unique, job))
+    return joined
+
+
+ENDED = "SELECT json_group_array(json_array(node, was) ORDER BY i) FROM moved WHERE goes > 3 AND node > 0"
+
+
+def tell_watchers(tx: Tx, gathering: Container[str] = ()) -> None:
+    """Tell the watchers of the jobs in `moved` that have ended, and forget the watches.
+
+    A bucket of few may have dropped a job already, so its outcome is read from `moved`.
+    """
+    told: list[Any] = decode(tx.value(
+        "SELECT json_group_array(json_array(w.name, m.id, m.goes, m.result, m.error, m.reason) ORDER BY m.i) "
+        "FROM moved AS m JOIN watches AS w ON w.job = m.job WHERE m.watched = 1 AND m.goes > 3"
+    ))  # fmt: skip
+    for name, id, state, result, error, reason in told:
+        tx.tell(name, finished(id, state, result, error, reason or "", id in gathering))
+    tx.run("DELETE FROM watches WHERE job IN (SELECT job FROM moved WHERE watched = 1 AND goes > 3)")
+
+
+def finished(
+    id: str, state: int, result: str | None, error: str | None, reason: str, gathers: bool = False
+) -> Finished:
+    """``gathers``: its value is that of other nodes, and has to be put together where it has none at hand."""
+    outcome, failure = maybe_bytes(result), maybe_bytes(error)
+    elsewhere = gathers and state == SUCCEEDED and outcome is None
+    if elsewhere or len(outcome or b"") + len(failure or b"") > INLINE_MAX:
+        return Finished(id, STATES[state], reason=reason, inline=False)
+    return Finished(id, STATES[state], outcome, failure, reason)

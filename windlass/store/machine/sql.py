@@ -1,0 +1,44 @@
+"""The statements that the rules need, by name: what each takes and answers. A driver brings them in its own words.
+
+A statement takes its values by position. ``JSON`` among them is text of one JSON list. Where the order of rows
+matters it is said.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from windlass.store.machine.items.sql import ItemSql
+
+
+class TxSql(Protocol):
+    """What every transaction begins and ends with, and the small moves that all operations are made of."""
+
+    BEGIN: str
+    """→ last instant, shift of the clock, ranks, heeded, shortest lease, and whether there are: idle workers,
+    followers of events, graphs, todos, lanes, gates, unique keys; the schema; when time next opens a lane."""
+    EXTEND_LEASES: str
+    """gap, last instant: leases that held then hold so much longer, where the gap is over half a lease."""
+    FINISH: str
+    """now, shift, ranks, heeded, JSON of counts, kinds of events, JSON of groups of events, how many groups are kept"""
+    FOLLOWERS: str
+    """→ names that are told of every event"""
+    COUNTED: str
+    """queue, state → how many of its jobs are in this state, as kept before this transaction"""
+    COUNTED_IN: str
+    """JSON of queues, state → (queue, how many)"""
+    PRESENCE: str
+    """worker's number → what it said of itself, as JSON"""
+    IDLE: str
+    """a worker's number to leave out → (number, id, mark) of idle workers, in order of numbers"""
+    FIRST_IDLE: str
+    """→ (number, id) of the first idle worker"""
+    BUSY: str
+    """JSON of workers' numbers: they are no longer idle"""
+
+
+class Statements(Protocol):
+    """All of them."""
+
+    tx: TxSql
+    items: ItemSql
