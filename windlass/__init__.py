@@ -1,10 +1,11 @@
 """Windlass runs Python functions later, elsewhere, on time, and as often as promised."""
 
-from windlass.admin import Holder
 from windlass.app import Windlass
-from windlass.breakers import Breaker, BreakerInfo
-from windlass.call import Draft, Signature
-from windlass.context import Current, current
+from windlass.calls.call import Draft, Signature
+from windlass.calls.context import Current, current
+from windlass.calls.handle import Handle, JobInfo, SyncHandle
+from windlass.calls.queue import Queue, QueueStatus
+from windlass.calls.task import AsyncTask, SyncTask, Task
 from windlass.core.event import Event
 from windlass.core.job import ErrorInfo, Progress, State
 from windlass.core.keep import Keep
@@ -42,19 +43,18 @@ from windlass.errors import (
     UnknownTask,
     WindlassError,
 )
-from windlass.gates import LimitInfo, TaskGate
-from windlass.handle import Handle, JobInfo, SyncHandle
-from windlass.locks import Lock
-from windlass.once import Once, once
-from windlass.picture import Tree
-from windlass.queue import Queue, QueueStatus
-from windlass.schedules import ScheduleInfo
-from windlass.targets import Email, Webhook
-from windlass.task import AsyncTask, SyncTask, Task
-from windlass.values import Failure
-from windlass.why import Reason, Why
-from windlass.work import Chain, Chord, Flow, Group, Work, chain, chord, flow, group
-from windlass.workflow import SyncWorkflow, Workflow, WorkflowInfo, WorkflowPage, WorkflowProgress
+from windlass.limits.breakers import Breaker, BreakerInfo
+from windlass.limits.gates import LimitInfo, TaskGate
+from windlass.limits.locks import Lock
+from windlass.limits.once import Once, once
+from windlass.operate.admin import Holder
+from windlass.operate.schedules import ScheduleInfo
+from windlass.operate.targets import Email, Webhook
+from windlass.operate.why import Reason, Why
+from windlass.workflows.picture import Tree
+from windlass.workflows.values import Failure
+from windlass.workflows.work import Chain, Chord, Flow, Group, Work, chain, chord, flow, group
+from windlass.workflows.workflow import SyncWorkflow, Workflow, WorkflowInfo, WorkflowPage, WorkflowProgress
 
 __version__ = "0.1.0"
 

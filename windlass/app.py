@@ -22,23 +22,15 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
-from windlass import orders
-from windlass.admin import (
-    DeadLetters,
-    Holder,
-    JobPage,
-    answer_to_handle,
-    answers_to_handles,
-    find_holder,
-    jobs_page,
-    parse_states,
-    raise_refusal,
-    stream_events,
-)
-from windlass.breakers import Breaker, BreakerOptions
-from windlass.call import Draft, Given, Signature, by_name, new_id, set_tags, set_terms
-from windlass.client import Client, send_graph
-from windlass.context import current_or_none
+from windlass.calls.call import Draft, Given, Signature, by_name, new_id, set_tags, set_terms
+from windlass.calls.client import Client, send_graph
+from windlass.calls.context import current_or_none
+from windlass.calls.handle import Handle
+from windlass.calls.middleware import AroundEnqueue, AroundRun, Submit, around_enqueue
+from windlass.calls.queue import Handler, Queue
+from windlass.calls.sync import SyncApp
+from windlass.calls.task import AsyncTask, BatchDecorator, SyncTask, Task, TaskDecorator
+from windlass.calls.watch import Watcher
 from windlass.core.duration import Duration
 from windlass.core.event import Event
 from windlass.core.ids import check_name
@@ -57,27 +49,35 @@ from windlass.core.options import (
 from windlass.core.schedule import Policies
 from windlass.core.timing import Timing
 from windlass.errors import ConfigError, WindlassError
-from windlass.gates import LimitInfo, TaskGate, all_limits
-from windlass.handle import Handle
-from windlass.locks import Lock, Wait
-from windlass.middleware import AroundEnqueue, AroundRun, Submit, around_enqueue
-from windlass.notices import F, HandlerOptions, Notices, Target
-from windlass.once import Once
-from windlass.plan import Plan, make_plan
-from windlass.portal import portal
-from windlass.queue import Handler, Queue
-from windlass.schedules import ScheduleDecorator, Schedules
+from windlass.limits.breakers import Breaker, BreakerOptions
+from windlass.limits.gates import LimitInfo, TaskGate, all_limits
+from windlass.limits.locks import Lock, Wait
+from windlass.limits.once import Once
+from windlass.operate import orders
+from windlass.operate.admin import (
+    DeadLetters,
+    Holder,
+    JobPage,
+    answer_to_handle,
+    answers_to_handles,
+    find_holder,
+    jobs_page,
+    parse_states,
+    raise_refusal,
+    stream_events,
+)
+from windlass.operate.notices import F, HandlerOptions, Notices, Target
+from windlass.operate.schedules import ScheduleDecorator, Schedules
 from windlass.settings import AppOptions, WorkerOptions, parse_settings
 from windlass.store import make_store
 from windlass.store.answers import Accept, Answer
 from windlass.store.base import Direct, Store
 from windlass.store.forks import lineage
 from windlass.store.reads import QueueInfo, WorkerInfo
-from windlass.sync import SyncApp
-from windlass.task import AsyncTask, BatchDecorator, SyncTask, Task, TaskDecorator
-from windlass.watch import Watcher
-from windlass.work import Work
-from windlass.workflow import Read, Workflow, WorkflowPage, workflows_page
+from windlass.support.portal import portal
+from windlass.workflows.plan import Plan, make_plan
+from windlass.workflows.work import Work
+from windlass.workflows.workflow import Read, Workflow, WorkflowPage, workflows_page
 
 P = ParamSpec("P")
 R = TypeVar("R")

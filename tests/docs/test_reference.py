@@ -11,7 +11,7 @@ import click
 import pytest
 
 from tests.docs.pages import read
-from windlass import Chord, Flow, Group, Signature, SyncWorkflow, Tree, Work, Workflow, WorkflowInfo, errors, plan
+from windlass import Chord, Flow, Group, Signature, SyncWorkflow, Tree, Work, Workflow, WorkflowInfo, errors
 from windlass.cli.main import cli
 from windlass.core.duration import to_ms
 from windlass.core.event import KINDS
@@ -26,9 +26,10 @@ from windlass.settings import AppOptions, Settings, WorkerOptions
 from windlass.store.base import StoreSettings
 from windlass.store.redis import faults, place
 from windlass.store.sqlite.place import DURABILITY, OPTIONS
-from windlass.work import IfFails
 from windlass.worker.plan import Plan
-from windlass.workflow import WorkflowProgress
+from windlass.workflows import plan
+from windlass.workflows.work import IfFails
+from windlass.workflows.workflow import WorkflowProgress
 
 Rows = dict[str, list[str]]
 

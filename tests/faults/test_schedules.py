@@ -17,7 +17,7 @@ from tests.faults.checker import histories
 from tests.faults.flow import OPTIONS, kill_some, nothing_left, present
 from tests.worker.helpers import Fleet, Ledger, eventually
 from windlass import Keep, Windlass, every
-from windlass.timetable import Schedule, read_rows
+from windlass.operate.timetable import Schedule, read_rows
 
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="kills need POSIX"),

@@ -12,7 +12,8 @@ from tests.observe.metric_kit import Shop
 from tests.servers.fixtures import NewRedis, new_redis, redis7
 from tests.servers.redis import fresh_prefix
 from tests.worker.helpers import SHORT
-from windlass import Windlass, context
+from windlass import Windlass
+from windlass.calls import context
 
 __all__ = ["new_redis", "redis7"]
 

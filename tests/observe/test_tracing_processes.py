@@ -20,9 +20,9 @@ from tests.observe.collected import Book
 from tests.servers.redis import fresh_prefix
 from tests.worker.helpers import ROOT, SHORT, Fleet, soon, within
 from windlass import Windlass
-from windlass.context import JobIdFilter
-from windlass.logs import JsonFormatter, TextFormatter
+from windlass.calls.context import JobIdFilter
 from windlass.observe.tracing import trace
+from windlass.support.logs import JsonFormatter, TextFormatter
 
 
 @pytest.fixture(params=["sqlite", "redis"])

@@ -52,8 +52,8 @@ from windlass import (
     once,
     once_at,
 )
-from windlass.admin import JobPage
 from windlass.core.job import ErrorInfo, LogLine, Progress
+from windlass.operate.admin import JobPage
 
 app = Windlass("shop", "memory://", include=["shop.tasks"], tz="Europe/Berlin", lease="15s", retries=3)
 

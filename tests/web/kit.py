@@ -20,11 +20,11 @@ from windlass.core.job import ErrorInfo, Meta, NewJob, Progress, State
 from windlass.core.lifecycle import Failed, Succeeded
 from windlass.core.mute import Mute
 from windlass.core.terms import Terms
+from windlass.operate.timetable import read_all
 from windlass.store.base import Store
 from windlass.store.items import Put, put_all
 from windlass.store.jobs import Declared, Presence, Query
 from windlass.testing.conformance.bench import Hand
-from windlass.timetable import read_all
 from windlass.web import Access, Token, make_access, windlass_dashboard
 
 ALL = frozenset(RIGHTS)

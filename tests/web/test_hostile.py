@@ -11,10 +11,11 @@ import pytest
 
 from tests.web.cases import PAGES, READS
 from tests.web.kit import Page, bearer, dashboard, hand, make_app, new_job, populate, visiting
-from windlass import Windlass, every, timetable
+from windlass import Windlass, every
 from windlass.core.job import AttemptInfo, ErrorInfo, Meta, Progress, State
 from windlass.core.lifecycle import Failed, Succeeded, decide
 from windlass.core.terms import Terms
+from windlass.operate import timetable
 from windlass.store.base import Store
 from windlass.store.flow import Tuning
 from windlass.store.items import Put, put_all

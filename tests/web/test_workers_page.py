@@ -10,7 +10,7 @@ from tests.web.kit import World, bearer, dashboard, hand, visiting
 from windlass import Windlass
 from windlass.console import Console
 from windlass.core.access import make_access
-from windlass.standing import Slots, slots_of
+from windlass.operate.standing import Slots, slots_of
 from windlass.store.jobs import Presence
 from windlass.store.reads import WorkerInfo
 from windlass.web.words import asked_of

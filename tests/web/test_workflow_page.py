@@ -16,7 +16,7 @@ from windlass.console.waterfall import MOST_BARS, critical_path, waterfall
 from windlass.console.workflows import FOLDED, MOST_OPEN
 from windlass.core.job import ErrorInfo, Job, State
 from windlass.core.lifecycle import Failed, Succeeded
-from windlass.picture import Drawn, Folding, drawing
+from windlass.workflows.picture import Drawn, Folding, drawing
 
 
 async def a_chord(app: Windlass, width: int, failing: int = -1) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.worker.helpers import SHORT, Ledger, within
 from windlass import Failure, Windlass, chain, chord, current, group
-from windlass.task import Task
+from windlass.calls.task import Task
 
 app = Windlass(os.environ.get("E2E_NAME", "graphs"), os.environ.get("E2E_URL", "memory://"), **SHORT)
 ledger = Ledger(os.environ.get("E2E_LEDGER", os.devnull))

@@ -12,8 +12,8 @@ from typing import Any
 
 from tests.worker.helpers import SHORT, Ledger
 from windlass import Windlass, current, once
+from windlass.calls.task import Task
 from windlass.errors import Retry, SoftTimeout
-from windlass.task import Task
 
 app = Windlass("e2e", os.environ.get("E2E_URL", "memory://"), **SHORT)
 ledger = Ledger(os.environ.get("E2E_LEDGER", os.devnull))

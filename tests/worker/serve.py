@@ -6,7 +6,7 @@ import json
 import logging
 import sys
 
-from windlass.context import JobIdFilter
+from windlass.calls.context import JobIdFilter
 from windlass.worker.functions import load_object
 from windlass.worker.service import run_worker
 

@@ -20,9 +20,9 @@ from windlass import (
     State,
     Windlass,
 )
-from windlass.breakers import Breaker
 from windlass.core.breaker import Mode
 from windlass.errors import ConfigError
+from windlass.limits.breakers import Breaker
 
 
 class Down(Exception):

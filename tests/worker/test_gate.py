@@ -11,10 +11,11 @@ import pytest
 
 from tests.servers.redis import fresh_prefix
 from tests.worker.helpers import eventually, within
-from windlass import Cancel, JobCancelled, JobFailed, Reject, State, Windlass, chain, current, timetable
+from windlass import Cancel, JobCancelled, JobFailed, Reject, State, Windlass, chain, current
 from windlass.console.console import Console
 from windlass.core.job import NewJob
 from windlass.errors import ConfigError, PayloadError
+from windlass.operate import timetable
 from windlass.store.items import Put, put_all
 
 HALF = "cut \ud83d"

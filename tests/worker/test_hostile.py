@@ -21,10 +21,10 @@ from tests.servers.redis import RedisServer, fresh_prefix
 from tests.worker.helpers import eventually
 from tests.worker.hostile import PLACES, Spec, specs
 from windlass import State
+from windlass.calls.handle import JobInfo
 from windlass.core.failure import MAX_MESSAGE, MAX_TRACEBACK
 from windlass.core.job import NewJob
 from windlass.core.safe import MAX_REASON
-from windlass.handle import JobInfo
 from windlass.store import make_store
 from windlass.worker.service import Worker
 

@@ -20,7 +20,7 @@ import pytest
 from tests.worker.helpers import Ledger, eventually, within
 from tests.worker.jobs import adopt, child_facts, double, in_child_async, sleep_and_tell
 from windlass import ConfigError, Current, JobCancelled, JobFailed, SoftTimeout, Windlass, WindlassError, current
-from windlass.context import JobIdFilter, current_or_none
+from windlass.calls.context import JobIdFilter, current_or_none
 
 # -- asyncio
 

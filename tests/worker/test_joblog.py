@@ -19,8 +19,8 @@ from tests.servers.redis import fresh_prefix
 from tests.worker.helpers import SHORT, eventually, within
 from tests.worker.jobs import adopt, child_dies, child_fails
 from windlass import Cancel, Snooze, Windlass, WindlassError
-from windlass.logs import JsonFormatter, TextFormatter
 from windlass.store.jobs import Declared, Presence, Want
+from windlass.support.logs import JsonFormatter, TextFormatter
 from windlass.worker.plan import plan
 
 

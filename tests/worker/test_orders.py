@@ -16,7 +16,7 @@ from windlass import State, Windlass
 from windlass.console import Console
 from windlass.core.access import RIGHTS, make_access
 from windlass.errors import ConfigError, Forbidden, NotFound
-from windlass.orders import QUEUES, SHELF
+from windlass.operate.orders import QUEUES, SHELF
 from windlass.store.items import Put, put_all
 from windlass.worker.service import Worker
 

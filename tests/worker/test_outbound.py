@@ -12,10 +12,11 @@ from contextlib import asynccontextmanager
 import pytest
 
 from tests.servers.redis import Certificates
-from windlass import ConfigError, Notice, Webhook, outbound
+from windlass import ConfigError, Notice, Webhook
 from windlass.core.addresses import Allowed, parse_allowed
 from windlass.errors import WindlassError
-from windlass.outbound import Answer, OutboundError, post
+from windlass.support import outbound
+from windlass.support.outbound import Answer, OutboundError, post
 
 OWN = Allowed(private=True)
 PATIENCE = 20.0

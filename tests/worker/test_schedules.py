@@ -20,6 +20,7 @@ from windlass import ConfigError, StoreUnavailable, UnknownSchedule, Windlass, c
 from windlass.core.job import Job, Meta
 from windlass.core.schedule import GONE
 from windlass.core.timing import Clock, newest_slots
+from windlass.operate.timetable import Schedule, put, read_rows
 from windlass.store.answers import MAX_BATCH
 from windlass.store.items import Put, put_one
 from windlass.store.jobs import Query
@@ -27,7 +28,6 @@ from windlass.store.memory import MemoryStore
 from windlass.testing import Harness
 from windlass.testing.clock import VirtualClock
 from windlass.testing.failing import FailingStore, Faults
-from windlass.timetable import Schedule, put, read_rows
 from windlass.worker.scheduler import LISTS, Scheduler
 
 START = datetime(2026, 6, 1, 12, tzinfo=UTC)

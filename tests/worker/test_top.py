@@ -25,7 +25,7 @@ from tests.worker.helpers import ROOT, SHORT, Fleet, eventually
 from windlass import Windlass, chain
 from windlass.console import Console
 from windlass.errors import JobError
-from windlass.work import Chain
+from windlass.workflows.work import Chain
 
 __all__ = ["new_redis"]
 

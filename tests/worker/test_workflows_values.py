@@ -20,13 +20,13 @@ from windlass.core.job import Claim, Job, Meta, State
 from windlass.core.links import Inject, Links, Shape
 from windlass.errors import PayloadError, StoreError, StoreUnavailable
 from windlass.store.base import Store
-from windlass.values import Failure
 from windlass.worker.arguments import arguments
 from windlass.worker.children import Children
 from windlass.worker.executor import Executor
 from windlass.worker.graphs import Graphs
 from windlass.worker.notes import NoteBuffer
 from windlass.worker.runner import Run
+from windlass.workflows.values import Failure
 
 FAILURE = Failure("j", "t", "failed", "ValueError", "no")
 FAILED = msgspec.json.encode(FAILURE)

@@ -8,13 +8,13 @@ from typing import Any
 
 import click
 
-from windlass.breakers import BreakerInfo, every_breaker
 from windlass.cli import output, values
 from windlass.cli.groups import ListGroup
 from windlass.cli.operator import operator
 from windlass.cli.target import Target, run, takes_app
 from windlass.console import Console
 from windlass.core.breaker import Mode
+from windlass.limits.breakers import BreakerInfo, every_breaker
 
 _COLOURS = {Mode.CLOSED: "green", Mode.OPEN: "red", Mode.HALF_OPEN: "yellow"}
 

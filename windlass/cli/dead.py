@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from windlass.admin import dead_groups
 from windlass.app import Windlass
+from windlass.calls.handle import JobInfo
 from windlass.cli import change, output, values
 from windlass.cli.errors import CliError, NotDone
 from windlass.cli.jobs import one_id, read, short_error, show
@@ -17,7 +17,7 @@ from windlass.cli.target import Target, complete_queues, complete_tasks, run, ta
 from windlass.console import Console
 from windlass.core.job import State
 from windlass.errors import WindlassError
-from windlass.handle import JobInfo
+from windlass.operate.admin import dead_groups
 
 
 @click.group()

@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from windlass.app import Windlass
+from windlass.calls.handle import JobInfo
 from windlass.cli import change, output
 from windlass.cli.errors import CliError, NotDone
 from windlass.cli.operator import operator, quoted
@@ -17,8 +18,7 @@ from windlass.cli.target import Target, complete_queues, complete_tasks, need_wo
 from windlass.core.duration import from_ms, show_ms
 from windlass.core.filters import NAMES
 from windlass.core.job import LogLine, State
-from windlass.handle import JobInfo
-from windlass.why import Why
+from windlass.operate.why import Why
 
 STATES = [str(state) for state in State]
 

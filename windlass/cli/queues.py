@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from windlass.calls.queue import NOT_STARTED
 from windlass.cli import output, values
 from windlass.cli.errors import NotDone
 from windlass.cli.groups import ListGroup
@@ -18,10 +19,9 @@ from windlass.console import Console
 from windlass.console.values import Changed, QueueRow, WorkerRow
 from windlass.core.job import State
 from windlass.core.limits import show_rate
-from windlass.gates import LimitInfo
-from windlass.orders import find_workers
-from windlass.queue import NOT_STARTED
-from windlass.standing import slots_of
+from windlass.limits.gates import LimitInfo
+from windlass.operate.orders import find_workers
+from windlass.operate.standing import slots_of
 from windlass.store.reads import QueueInfo, WorkerInfo
 
 _SHOWN = (

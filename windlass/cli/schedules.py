@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 import click
 
+from windlass.calls.handle import Handle
 from windlass.cli import output
 from windlass.cli.errors import CliError, NotDone
 from windlass.cli.groups import ListGroup
@@ -22,9 +23,8 @@ from windlass.core.language import every
 from windlass.core.schedule import Plan, begin, decode_plan, parse_policies
 from windlass.core.timing import Timing, cron, describe, remark
 from windlass.errors import ConfigError
-from windlass.handle import Handle
-from windlass.schedules import ScheduleInfo, local, runs
-from windlass.timetable import read_row
+from windlass.operate.schedules import ScheduleInfo, local, runs
+from windlass.operate.timetable import read_row
 
 MANY = 1_000
 _NO_JOB = NewJob(id="", task="", queue="", payload=b"{}")

@@ -13,8 +13,8 @@ from windlass.cli import output
 from windlass.cli.enqueue import task_name
 from windlass.cli.errors import CliError
 from windlass.cli.target import Target, takes_app
-from windlass.notices import TASK as NOTICE
-from windlass.schema import task_schema
+from windlass.operate.notices import TASK as NOTICE
+from windlass.support.schema import task_schema
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 

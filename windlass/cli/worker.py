@@ -16,7 +16,7 @@ from windlass.cli.errors import CliError
 from windlass.cli.load import load_tasks
 from windlass.cli.target import Target, complete_queues, run, takes_app
 from windlass.core.packages import pip_install
-from windlass.logs import LEVELS, set_up_logging
+from windlass.support.logs import LEVELS, set_up_logging
 
 ARGUMENTS = "windlass.arguments"
 """The key in ``ctx.meta`` of the command line as it was given."""

@@ -16,8 +16,8 @@ from windlass.cli.target import Target, run, takes_app
 from windlass.console import Console
 from windlass.core.duration import show_ms
 from windlass.core.job import State
-from windlass.picture import Tree
-from windlass.workflow import WorkflowInfo
+from windlass.workflows.picture import Tree
+from windlass.workflows.workflow import WorkflowInfo
 
 if TYPE_CHECKING:
     from rich.text import Text

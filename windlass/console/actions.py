@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from windlass.admin import edit_change, retry_jobs
+from windlass.calls.task import Task
 from windlass.console import jobs, show
 from windlass.console.audit import Deed, act
 from windlass.console.desk import Desk
@@ -20,10 +20,10 @@ from windlass.core.ids import check_name
 from windlass.core.job import Job
 from windlass.core.options import CALL_NAMES, hint, parse_options
 from windlass.errors import ConfigError, NotFound
+from windlass.operate.admin import edit_change, retry_jobs
 from windlass.store.answers import MAX_BATCH
 from windlass.store.base import Store
 from windlass.store.jobs import Action, Change, ChangeReply
-from windlass.task import Task
 
 NO_JOB = "no such job"
 

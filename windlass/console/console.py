@@ -8,9 +8,8 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-from windlass.admin import JobPage
 from windlass.app import Windlass
-from windlass.breakers import Breaker, BreakerInfo
+from windlass.calls.handle import Handle
 from windlass.console import (
     actions,
     audit,
@@ -54,8 +53,9 @@ from windlass.core.access import EVERYTHING, Access
 from windlass.core.duration import Duration
 from windlass.core.ids import check_name
 from windlass.core.suggest import Suggestion
-from windlass.gates import LimitInfo
-from windlass.handle import Handle
+from windlass.limits.breakers import Breaker, BreakerInfo
+from windlass.limits.gates import LimitInfo
+from windlass.operate.admin import JobPage
 from windlass.store.jobs import Action, Change
 from windlass.store.reads import StoreInfo
 

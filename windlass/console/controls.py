@@ -7,9 +7,6 @@ from typing import Any
 
 import msgspec
 
-from windlass import orders
-from windlass.admin import parse_states
-from windlass.breakers import Breaker, BreakerInfo
 from windlass.console import show
 from windlass.console.audit import Deed, act
 from windlass.console.desk import Desk
@@ -27,12 +24,15 @@ from windlass.core.schedule import begin, decode_plan
 from windlass.core.terms import queue_gate
 from windlass.core.timing import Cron, find_zone
 from windlass.errors import ConfigError, EnqueueError, Forbidden, NotFound, WindlassError
-from windlass.gates import retune
+from windlass.limits.breakers import Breaker, BreakerInfo
+from windlass.limits.gates import retune
+from windlass.operate import orders
+from windlass.operate.admin import parse_states
+from windlass.operate.timetable import TRIES, put, read_row
 from windlass.store.answers import MAX_BATCH
 from windlass.store.base import Store
 from windlass.store.jobs import Action, Change, ChangeReply, Query
 from windlass.store.reads import WorkerInfo
-from windlass.timetable import TRIES, put, read_row
 
 STEPS = 20
 """Steps of a thousand jobs that one call makes."""

@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 from msgspec import inspect as kinds
 
+from windlass.calls.task import Task
 from windlass.console import show
 from windlass.console.values import Field
 from windlass.core.codec import encode
 from windlass.errors import PayloadError
-from windlass.task import Task
 
 _PLAIN: tuple[tuple[type, str, str], ...] = (
     (kinds.BoolType, "boolean", "yes or no"),

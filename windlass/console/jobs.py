@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from windlass.admin import JobPage
+from windlass.calls.handle import job_info
 from windlass.console import rows, show
 from windlass.console.desk import Desk, now_ms, page_size
 from windlass.console.search import plan_search, search
@@ -15,12 +15,12 @@ from windlass.core.access import Access
 from windlass.core.job import Job, LogLine, State
 from windlass.core.trace import trace_id
 from windlass.errors import JobLost
-from windlass.handle import job_info
+from windlass.operate.admin import JobPage
+from windlass.operate.why import Reason, explain, read_facts
 from windlass.store.answers import MAX_BATCH
 from windlass.store.base import Store
 from windlass.store.jobs import Action
 from windlass.store.shared import ALLOWED
-from windlass.why import Reason, explain, read_facts
 
 LOGS = 200
 RELATIVES = 20

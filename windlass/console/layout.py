@@ -1,6 +1,6 @@
 """The picture of a workflow: boxes in layers, each below all it waits for, and the lines between them.
 
-Which jobs are drawn as one is decided by ``windlass.picture``; here they only get their places. Boxes never overlap,
+Which jobs are drawn as one is decided by ``workflows.picture``; here they only get their places. Boxes never overlap,
 and every line goes down.
 """
 
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from windlass.console import rows, show
 from windlass.console.flows import Line, Node
 from windlass.core.job import Job, State
-from windlass.picture import MOST_DRAWN, WORST, Drawn
+from windlass.workflows.picture import MOST_DRAWN, WORST, Drawn
 
 WIDE, HIGH = 180.0, 44.0
 """A box."""

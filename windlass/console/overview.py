@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-from windlass.breakers import info_of
 from windlass.console import rows, show
 from windlass.console.charts import CHARTS, Pace, chart, paces
 from windlass.console.desk import Desk, now_ms
@@ -20,7 +19,8 @@ from windlass.core.hints import did_you_mean
 from windlass.core.mute import MOST, SHELF, Mute, decode
 from windlass.core.terms import breaker_gate, queue_gate
 from windlass.errors import ConfigError, NotFound, StoreError
-from windlass.standing import facts_of, slots_of
+from windlass.limits.breakers import info_of
+from windlass.operate.standing import facts_of, slots_of
 from windlass.store.reads import QueueInfo, WorkerInfo
 
 FAILURES, COMING = 8, 8

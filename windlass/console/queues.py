@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from windlass import orders
-from windlass.breakers import BreakerInfo, every_breaker
 from windlass.console import rows, show
 from windlass.console.desk import Desk
 from windlass.console.snapshot import Snapshot, running_jobs, snapshot
@@ -16,8 +14,10 @@ from windlass.core.job import Job
 from windlass.core.limits import NO_LIMITS
 from windlass.core.terms import queue_gate
 from windlass.errors import NotFound
-from windlass.gates import LimitInfo, all_limits, limit_info
-from windlass.standing import slots_of
+from windlass.limits.breakers import BreakerInfo, every_breaker
+from windlass.limits.gates import LimitInfo, all_limits, limit_info
+from windlass.operate import orders
+from windlass.operate.standing import slots_of
 from windlass.store.flow import GateInfo
 from windlass.store.reads import QueueInfo, WorkerInfo
 

@@ -15,8 +15,8 @@ from windlass.core.language import every
 from windlass.core.schedule import Plan, shown_plan
 from windlass.core.timing import Cron, Every, Once, Timing, cron, describe, find_zone
 from windlass.errors import ConfigError, NotFound
-from windlass.schedules import runs
-from windlass.timetable import Schedule, read_all, read_row
+from windlass.operate.schedules import runs
+from windlass.operate.timetable import Schedule, read_all, read_row
 
 MOST = 1_000
 COMING = 5

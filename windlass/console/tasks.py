@@ -16,7 +16,7 @@ from windlass.core.chart import OTHER
 from windlass.core.hints import did_you_mean
 from windlass.core.terms import task_gate
 from windlass.errors import NotFound
-from windlass.schema import task_schema
+from windlass.support.schema import task_schema
 
 
 async def task_rows(desk: Desk, span: str = "") -> list[TaskRow]:

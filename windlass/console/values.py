@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from windlass.gates import LimitInfo
+from windlass.limits.gates import LimitInfo
+from windlass.operate.why import Reason
 from windlass.store.reads import StoreInfo
-from windlass.why import Reason
 
 
 class Value(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from windlass.console import show
 from windlass.console.flows import Bar
 from windlass.core.job import State
-from windlass.picture import Drawn
+from windlass.workflows.picture import Drawn
 
 MOST_BARS = 200
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 
-from windlass.admin import parse_states
 from windlass.console import show
 from windlass.console.desk import Desk, now_ms, page_size
 from windlass.console.flows import Group, WorkflowDetail, WorkflowList, WorkflowRow
@@ -15,10 +14,11 @@ from windlass.console.waterfall import waterfall
 from windlass.core.graph import GraphInfo
 from windlass.core.job import Job, State
 from windlass.errors import NotFound
-from windlass.picture import Drawn, Folding, drawing
+from windlass.operate.admin import parse_states
 from windlass.store.answers import MAX_BATCH
 from windlass.store.base import Store
-from windlass.workflow import shown_state
+from windlass.workflows.picture import Drawn, Folding, drawing
+from windlass.workflows.workflow import shown_state
 
 MOST_READ = 10_000
 """Members of one workflow that are read for its picture."""

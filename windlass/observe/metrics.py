@@ -17,7 +17,6 @@ from prometheus_client import Metric
 
 from windlass import __version__
 from windlass.app import Windlass
-from windlass.breakers import info_of
 from windlass.console.desk import Desk
 from windlass.console.queues import queue_names
 from windlass.console.snapshot import Snapshot, snapshot, store_info
@@ -27,15 +26,16 @@ from windlass.core.chart import OTHER
 from windlass.core.limits import NO_LIMITS
 from windlass.core.terms import breaker_gate
 from windlass.errors import StoreError
-from windlass.gates import LimitInfo, limit_info
+from windlass.limits.breakers import info_of
+from windlass.limits.gates import LimitInfo, limit_info
 from windlass.observe.families import as_text
 from windlass.observe.making import number, numbers
 from windlass.observe.names import DEAD, ENDS, FAILURES, JOBS, SETTLED
 from windlass.observe.workers import worker_metrics
-from windlass.standing import slots_of
+from windlass.operate.standing import slots_of
+from windlass.operate.timetable import Schedule, read_all
 from windlass.store.flow import GateInfo
 from windlass.store.reads import QueueInfo, Total
-from windlass.timetable import Schedule, read_all
 
 __all__ = ["store_metrics", "worker_metrics"]
 

@@ -21,8 +21,8 @@ from opentelemetry.trace import (
 )
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from windlass.call import Draft
-from windlass.context import Current
+from windlass.calls.call import Draft
+from windlass.calls.context import Current
 from windlass.core.job import NewJob
 from windlass.core.lifecycle import Transition
 

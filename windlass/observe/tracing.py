@@ -39,18 +39,18 @@ except ModuleNotFoundError as error:
 
 from windlass import __version__
 from windlass.app import Windlass
-from windlass.call import Draft
-from windlass.context import Current, read_meta, taggers
+from windlass.calls.call import Draft
+from windlass.calls.context import Current, read_meta, taggers
+from windlass.calls.middleware import Run, Submit
+from windlass.calls.watch import Told
 from windlass.core.hints import did_you_mean
 from windlass.core.job import ErrorInfo, NewJob
 from windlass.core.lifecycle import Transition
 from windlass.core.schedule import NAME_HEADER
 from windlass.errors import ConfigError
-from windlass.middleware import Run, Submit
 from windlass.observe import spans
 from windlass.observe.spans import PARENT, UNSAMPLED_ENDS
 from windlass.store.answers import Accept, Answer
-from windlass.watch import Told
 
 log = logging.getLogger("windlass.tracing")
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from windlass.failpoints import ACTIONS, POINTS, VARIABLE, activate
+from windlass.support.failpoints import ACTIONS, POINTS, VARIABLE, activate
 
 __all__ = ["ACTIONS", "POINTS", "failing_at", "failpoint_env"]
 

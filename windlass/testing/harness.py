@@ -27,14 +27,14 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import msgspec
 
-from windlass.client import Client
+from windlass.calls.client import Client
+from windlass.calls.handle import JobInfo, job_info
 from windlass.core.codec import decode_any
 from windlass.core.duration import Duration, to_ms
 from windlass.core.graph import NewGraph
 from windlass.core.job import NewJob, State
 from windlass.core.keep import Keep
 from windlass.errors import ConfigError, StoreUnavailable
-from windlass.handle import JobInfo, job_info
 from windlass.store.answers import Accept, Answer, GraphAnswer
 from windlass.store.items import Commit, Committed
 from windlass.store.jobs import WatchReply
@@ -46,7 +46,7 @@ from windlass.testing.shift import FOREVER, Shift
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
-    from windlass.task import Task
+    from windlass.calls.task import Task
 
 WithErrors = Literal["keep", "raise"]
 _closing: set[asyncio.Task[None]] = set()

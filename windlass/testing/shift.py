@@ -17,12 +17,12 @@ from contextlib import contextmanager, nullcontext
 from time import time_ns
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from windlass.context import Current
+from windlass.calls.context import Current
+from windlass.calls.middleware import AroundRun
 from windlass.core.failure import describe, read_error
 from windlass.core.job import Claim, Finished, State
 from windlass.core.lifecycle import Outcome, Transition
 from windlass.errors import Cancel, JobFailed, Signal, StoreUnavailable, WindlassError
-from windlass.middleware import AroundRun
 from windlass.store.base import Clock, Store
 from windlass.store.jobs import BeatReply, Presence, Want
 from windlass.worker.children import Children

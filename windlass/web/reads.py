@@ -8,7 +8,6 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from windlass.breakers import BreakerInfo
 from windlass.console.console import Console
 from windlass.console.flows import WorkflowDetail, WorkflowList
 from windlass.console.values import (
@@ -29,7 +28,8 @@ from windlass.console.values import (
 )
 from windlass.core.job import Job
 from windlass.core.suggest import Suggestion
-from windlass.gates import LimitInfo
+from windlass.limits.breakers import BreakerInfo
+from windlass.limits.gates import LimitInfo
 from windlass.store.reads import StoreInfo
 from windlass.web import asked as ask
 from windlass.web.jobfeed import JobState, job_stream, state_of

@@ -23,8 +23,8 @@ from windlass.core.filters import quoted
 from windlass.core.limits import Rate, show_rate
 from windlass.core.timing import find_zone
 from windlass.errors import ConfigError
+from windlass.operate.why import Reason
 from windlass.web import svg
-from windlass.why import Reason
 
 Place = tuple[str, str]
 """A path below the dashboard and the words of a link to it."""

@@ -6,11 +6,11 @@ from typing import Any
 
 from msgspec import UNSET
 
-from windlass.breakers import BreakerInfo
 from windlass.console.console import Console
 from windlass.console.flows import WorkflowDetail
 from windlass.console.values import Changed, QueueRow, ScheduleRow, TaskRow, View, Warn, WorkerRow
 from windlass.errors import ConfigError
+from windlass.limits.breakers import BreakerInfo
 from windlass.web import asked as ask
 from windlass.web.asked import given
 

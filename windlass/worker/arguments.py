@@ -15,12 +15,12 @@ from windlass.core import codec
 from windlass.core.codec import BadArguments
 from windlass.core.links import Inject
 from windlass.errors import Cancel, PayloadError, UnknownTask
-from windlass.values import MARK, decode, revive, sealed
+from windlass.workflows.values import MARK, decode, revive, sealed
 
 if TYPE_CHECKING:
-    from windlass.context import Current
+    from windlass.calls.context import Current
+    from windlass.calls.task import Task
     from windlass.core.job import Claim
-    from windlass.task import Task
     from windlass.worker.runner import Run
 
 Ready = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]

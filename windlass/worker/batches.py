@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from windlass.context import Current, Notes
+from windlass.calls.context import Current, Notes
 from windlass.core.lifecycle import HandedBack, Outcome, Succeeded
 from windlass.core.links import Inject
 from windlass.errors import ConfigError
@@ -25,7 +25,7 @@ from windlass.worker.timers import Timers
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
-    from windlass.task import Task
+    from windlass.calls.task import Task
 
 BATCH = "batch"
 """The place of a job whose task takes batches: it runs where its batch does."""

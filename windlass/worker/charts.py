@@ -12,9 +12,9 @@ import time
 
 from windlass.core.chart import KEPT, MINUTE, encode_sheet, sheet_key
 from windlass.errors import StoreError
-from windlass.logs import Steady
 from windlass.store.base import Store
 from windlass.store.items import Put, put_all
+from windlass.support.logs import Steady
 from windlass.worker.tracker import Slot, Tracker
 
 log = Steady(logging.getLogger("windlass.worker"))

@@ -21,10 +21,10 @@ from importlib import import_module
 from queue import SimpleQueue
 from typing import Any
 
-from windlass import logs
 from windlass.core.failure import describe
 from windlass.core.lifecycle import Failed, Outcome
-from windlass.logs import Steady
+from windlass.support import logs
+from windlass.support.logs import Steady
 from windlass.worker.frames import (
     CancelRun,
     FromChild,

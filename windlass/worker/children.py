@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from windlass.context import Current, Notes
+from windlass.calls.context import Current, Notes
+from windlass.calls.watch import Watcher, carried
 from windlass.core.failure import describe
 from windlass.core.job import Claim
 from windlass.core.lifecycle import Crashed, HandedBack, Outcome, Stopped
 from windlass.errors import WindlassError
-from windlass.logs import Steady
-from windlass.watch import Watcher, carried
+from windlass.support.logs import Steady
 from windlass.worker import runner
 from windlass.worker.frames import RunRequest
 from windlass.worker.functions import function_path, function_request, function_result, load_object
@@ -28,7 +28,7 @@ from windlass.worker.process import ChildDied, ChildStartFailed, PoolClosed
 from windlass.worker.runner import CANCELLED, LOST, SHUT_DOWN, TIMED_OUT, Run, SoftTask, soften
 
 if TYPE_CHECKING:
-    from windlass.task import Task
+    from windlass.calls.task import Task
 
 log = Steady(logging.getLogger("windlass.worker"))
 

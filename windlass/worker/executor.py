@@ -20,9 +20,9 @@ from windlass.core.failure import describe
 from windlass.core.job import Claim
 from windlass.core.lifecycle import Adopting, Failed, HandedBack, Outcome, Transition, decide
 from windlass.errors import Cancel, SoftTimeout
-from windlass.failpoints import failpoint
-from windlass.logs import Steady
 from windlass.store.answers import MAX_BATCH
+from windlass.support.failpoints import failpoint
+from windlass.support.logs import Steady
 from windlass.worker import runner
 from windlass.worker.batches import BATCH, Batch, Batches
 from windlass.worker.children import Children

@@ -12,16 +12,16 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeVar
 
-from windlass.client import batches, send_parts
+from windlass.calls.client import batches, send_parts
 from windlass.core.job import Claim, ErrorInfo
 from windlass.core.lifecycle import Adopted, Adopting, Failed
 from windlass.errors import StoreUnavailable
-from windlass.failpoints import failpoint
-from windlass.logs import Steady
-from windlass.plan import PART
 from windlass.store.answers import Accept
 from windlass.store.base import Store
-from windlass.values import read_value
+from windlass.support.failpoints import failpoint
+from windlass.support.logs import Steady
+from windlass.workflows.plan import PART
+from windlass.workflows.values import read_value
 
 log = Steady(logging.getLogger("windlass.worker"))
 

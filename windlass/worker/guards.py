@@ -14,7 +14,7 @@ from windlass.worker.runner import Run, judge
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
-    from windlass.breakers import Breaker
+    from windlass.limits.breakers import Breaker
 
 
 class Guards:

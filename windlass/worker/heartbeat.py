@@ -19,11 +19,11 @@ from collections.abc import Callable
 from concurrent.futures import Future
 
 from windlass.errors import StoreError, StoreOutdated
-from windlass.failpoints import failpoint
-from windlass.logs import Steady
-from windlass.portal import new_event_loop
 from windlass.store.base import Store
 from windlass.store.jobs import BeatReply, Presence, SweepReply
+from windlass.support.failpoints import failpoint
+from windlass.support.logs import Steady
+from windlass.support.portal import new_event_loop
 
 log = Steady(logging.getLogger("windlass.worker"))
 

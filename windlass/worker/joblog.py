@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from windlass.context import read_meta
+from windlass.calls.context import read_meta
 from windlass.core import safe
 from windlass.core.duration import show_ms
 from windlass.core.failure import users_part
@@ -21,7 +21,7 @@ from windlass.core.job import Claim, ErrorInfo, Job, State
 from windlass.core.lifecycle import ENGINE_MADE, Crashed, Failed, Outcome, Stopped, Transition
 from windlass.core.trace import trace_id
 from windlass.errors import JobFailed
-from windlass.logs import JOB_LOGGER, Steady
+from windlass.support.logs import JOB_LOGGER, Steady
 from windlass.worker.runner import Run
 
 log = Steady(logging.getLogger(JOB_LOGGER))

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from windlass.core.health import Facts
 from windlass.core.schedule import GONE
 from windlass.core.terms import queue_gate
-from windlass.standing import facts_of
+from windlass.operate.standing import facts_of
+from windlass.operate.timetable import read_all
 from windlass.store.base import Store
-from windlass.timetable import read_all
 
 _PROGRESS = frozenset(("started", "succeeded", "failed", "retried", "snoozed", "cancelled", "waiting"))
 

@@ -11,10 +11,10 @@ from typing import Any
 
 from windlass.core.job import Claim
 from windlass.errors import StoreUnavailable
-from windlass.logs import Steady
 from windlass.store.answers import MAX_BATCH
 from windlass.store.base import Store
 from windlass.store.jobs import Note
+from windlass.support.logs import Steady
 
 log = Steady(logging.getLogger("windlass.worker"))
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from windlass.call import Draft, new_id
-from windlass.context import read_meta
+from windlass.calls.call import Draft, new_id
+from windlass.calls.context import read_meta
 from windlass.core.event import Entry, Event, expand
 from windlass.core.job import Job, State
 from windlass.core.mute import MOST, NONE, Muted, decode
@@ -38,13 +38,13 @@ from windlass.core.notice import (
 from windlass.core.schedule import NAME_HEADER
 from windlass.core.standstill import tell_of_queues, tell_of_schedules
 from windlass.errors import StoreError
-from windlass.logs import Steady
-from windlass.notices import QUEUE, TASK
+from windlass.operate.notices import QUEUE, TASK
 from windlass.store.answers import MAX_BATCH, Accept
 from windlass.store.base import Store
 from windlass.store.items import Put, put_one, read_one
 from windlass.store.jobs import Query
 from windlass.store.shared import host_clock
+from windlass.support.logs import Steady
 from windlass.worker.lookout import Lookout
 
 if TYPE_CHECKING:

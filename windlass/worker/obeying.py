@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 from windlass.core.job import Finished
 from windlass.errors import StoreError
-from windlass.logs import Steady
-from windlass.orders import Given, ear, read, read_queues
+from windlass.operate.orders import Given, ear, read, read_queues
 from windlass.store.base import Store
+from windlass.support.logs import Steady
 
 log = Steady(logging.getLogger("windlass.worker"))
 

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from windlass.calls.task import Task
 from windlass.core.duration import to_ms
 from windlass.core.hints import did_you_mean
 from windlass.core.limits import NO_LIMITS, Limits
 from windlass.core.terms import queue_gate, task_gate
 from windlass.errors import ConfigError
-from windlass.notices import QUEUE as NOTICES
+from windlass.operate.notices import QUEUE as NOTICES
 from windlass.settings import WorkerOptions
 from windlass.store.base import Store
 from windlass.store.flow import Tuning
 from windlass.store.jobs import Declared
-from windlass.task import Task
 from windlass.worker.functions import function_path, load_object
 from windlass.worker.shares import parse_queues
 

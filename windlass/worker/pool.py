@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from windlass.errors import ConfigError, WindlassError
-from windlass.logs import Steady
+from windlass.support.logs import Steady
 from windlass.worker import frames
 from windlass.worker.frames import FromChild, Measured, Note, RunReply, RunRequest
 from windlass.worker.gather import Measures

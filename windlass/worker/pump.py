@@ -15,11 +15,11 @@ from time import time_ns
 from windlass.core import safe
 from windlass.core.lifecycle import UNWRITABLE, Transition, unwritable
 from windlass.errors import StoreError, StoreOutdated, StoreUnavailable
-from windlass.failpoints import failpoint
-from windlass.logs import Steady
 from windlass.store.answers import MAX_BATCH
 from windlass.store.base import Serial, Store
 from windlass.store.jobs import ExchangeReply, Want
+from windlass.support.failpoints import failpoint
+from windlass.support.logs import Steady
 from windlass.worker.executor import Executor
 from windlass.worker.notes import NoteBuffer
 from windlass.worker.shares import Shares

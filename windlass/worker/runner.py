@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from windlass.context import Current, HandOver, Notes, set_current
+from windlass.calls.context import Current, HandOver, Notes, set_current
+from windlass.calls.middleware import around_run
 from windlass.core import codec, safe
 from windlass.core.duration import to_ms
 from windlass.core.failure import describe
@@ -47,14 +48,13 @@ from windlass.errors import (
     TaskTimeout,
     UnknownTask,
 )
-from windlass.logs import Steady
-from windlass.middleware import around_run
-from windlass.values import MARK, hide_marks
+from windlass.support.logs import Steady
 from windlass.worker.arguments import Ready, arguments, in_turn
+from windlass.workflows.values import MARK, hide_marks
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
-    from windlass.task import Task
+    from windlass.calls.task import Task
 
 log = Steady(logging.getLogger("windlass.worker"))
 

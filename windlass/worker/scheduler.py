@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from windlass.call import new_id
+from windlass.calls.call import new_id
+from windlass.calls.watch import firing
 from windlass.core.schedule import GONE, Plan, begin, decode_plan, due, job_of
 from windlass.errors import StoreError
-from windlass.logs import Steady
+from windlass.operate.timetable import Fired, Firing, Schedule, fire, put, read_all, read_rows
 from windlass.store.answers import MAX_BATCH, Accept
 from windlass.store.base import Store
 from windlass.store.items import Put, put_all
-from windlass.timetable import Fired, Firing, Schedule, fire, put, read_all, read_rows
-from windlass.watch import firing
+from windlass.support.logs import Steady
 
 if TYPE_CHECKING:
     from windlass.app import Windlass

@@ -15,13 +15,13 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from windlass import __version__
-from windlass.call import new_id
+from windlass.calls.call import new_id
 from windlass.core.job import Claim, Finished
 from windlass.errors import StoreError
-from windlass.logs import Steady
-from windlass.orders import Given, Order
-from windlass.portal import new_event_loop
+from windlass.operate.orders import Given, Order
 from windlass.store.jobs import BeatReply, Presence
+from windlass.support.logs import Steady
+from windlass.support.portal import new_event_loop
 from windlass.worker.charts import Charts
 from windlass.worker.children import Children
 from windlass.worker.ending import Ending, end_process

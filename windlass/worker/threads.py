@@ -14,7 +14,7 @@ from queue import SimpleQueue
 
 from windlass.core.lifecycle import Outcome
 from windlass.errors import Cancel, SoftTimeout
-from windlass.logs import Steady
+from windlass.support.logs import Steady
 from windlass.worker.runner import Run, run_blocking
 
 log = Steady(logging.getLogger("windlass.worker"))

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable
 from itertools import count
 
-from windlass.logs import Steady
+from windlass.support.logs import Steady
 
 log = Steady(logging.getLogger("windlass.worker"))
 

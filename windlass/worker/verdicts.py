@@ -18,10 +18,10 @@ from windlass.core.event import Entry, Event, expand
 from windlass.core.job import Job
 from windlass.core.lifecycle import EXPIRED
 from windlass.errors import StoreError
-from windlass.logs import Steady
 from windlass.store.base import Store
 from windlass.store.items import Item, Put, put_one, read_one
 from windlass.store.jobs import SweepReply
+from windlass.support.logs import Steady
 from windlass.worker.joblog import JobLog, by_engine
 
 log = Steady(logging.getLogger("windlass.worker"))

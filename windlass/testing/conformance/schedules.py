@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from windlass import timetable
 from windlass.core.job import NewJob, State
 from windlass.core.keep import Keep
 from windlass.core.terms import Policy
 from windlass.errors import StoreError
+from windlass.operate import timetable
+from windlass.operate.timetable import Fired, Firing, Schedule
 from windlass.store.answers import MAX_BATCH, Accept
 from windlass.store.base import Store
 from windlass.store.items import Put, put_all
 from windlass.testing.conformance.bench import HOUR, START, Bench, MakeBench, new_job
 from windlass.testing.conformance.unique import holder, unique_job
 from windlass.testing.conformance.wake import idle_workers, woken
-from windlass.timetable import Fired, Firing, Schedule
 
 SLOT = START + 1_000
 NEXT = START + 2_000

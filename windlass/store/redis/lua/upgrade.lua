@@ -67,7 +67,7 @@ local function move_cells(t)
     return call('EXISTS', t.k.cells)
 end
 
--- A schedule as windlass/timetable.py reads it: its plan is JSON already.
+-- A schedule as windlass/operate/timetable.py reads it: its plan is JSON already.
 local function schedule_of(packed)
     local fine, s = pcall(cmsgpack.unpack, packed)
     if not fine or type(s) ~= 'table' or #s ~= 8 then return nil end

@@ -1,0 +1,1 @@
+"""Calls of tasks: declared, made, sent, and waited for."""

@@ -1,0 +1,1 @@
+"""What operators and workers ask and order: listings, schedules, notices, reasons, orders."""

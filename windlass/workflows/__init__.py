@@ -1,0 +1,1 @@
+"""Workflows: built from calls, made into graphs, and held by handles."""
