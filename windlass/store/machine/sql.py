@@ -8,7 +8,24 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from windlass.store.machine.items.sql import ItemSql
+from windlass.store.machine.items.sql import ItemSql, LogSql
+from windlass.store.machine.jobs.sql import (
+    AsideSql,
+    ChangeSql,
+    ExpirySql,
+    IntakeSql,
+    MoveSql,
+    NoteSql,
+    RecoverySql,
+    ReplacingSql,
+    RoomSql,
+    RowSql,
+    SweepSql,
+    ViewSql,
+    WatchSql,
+    WorkerSql,
+)
+from windlass.store.machine.reads.sql import FindSql, NewsSql, SummarySql, WalkSql
 
 
 class TxSql(Protocol):
@@ -41,4 +58,23 @@ class Statements(Protocol):
     """All of them."""
 
     tx: TxSql
+    asides: AsideSql
+    changes: ChangeSql
+    expiry: ExpirySql
+    find: FindSql
+    intake: IntakeSql
     items: ItemSql
+    logs: LogSql
+    moves: MoveSql
+    news: NewsSql
+    notes: NoteSql
+    recovery: RecoverySql
+    replacing: ReplacingSql
+    room: RoomSql
+    rows: RowSql
+    summaries: SummarySql
+    sweeps: SweepSql
+    views: ViewSql
+    walks: WalkSql
+    watches: WatchSql
+    workers: WorkerSql

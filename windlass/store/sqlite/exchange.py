@@ -8,65 +8,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from windlass.core.lifecycle import Transition
 from windlass.errors import StoreError
 from windlass.store.answers import MAX_BATCH
 from windlass.store.jobs import ExchangeReply, Want
 from windlass.store.machine.flow.claim import Claiming, granted_before
-from windlass.store.machine.flow.lanes import follow, next_opening, open_due, wake
+from windlass.store.machine.flow.lanes import follow, open_due, wake
 from windlass.store.machine.graphs.todos import work, work_off
 from windlass.store.machine.jobs.expiry import promote
-from windlass.store.machine.tx import Skills, Tx, decode, ids_json
+from windlass.store.machine.jobs.views import WorkerRow, look, next_due, worker_row
+from windlass.store.machine.tx import Tx, decode, ids_json
 from windlass.store.sqlite.settle import settle
-
-
-class WorkerRow(NamedTuple):
-    """A worker as an exchange needs it."""
-
-    n: int
-    id: str
-    seq: int
-    dead: int
-    mark: int
-    refused: str
-
-
-class View(NamedTuple):
-    """What matters to a worker. ``alone``: it runs a job that runs alone. ``held``: jobs of its queues are out of the
-    ready order."""
-
-    due: int | None
-    alone: int
-    held: int
-    cancels: str
-
-
-VIEW = """
-SELECT (SELECT min(due_at) FROM jobs WHERE state = 1),
-    EXISTS (SELECT 1 FROM jobs WHERE state = 3 AND worker = ?1 AND cancel IN (0, 1) AND hold = 2),
-    EXISTS (SELECT 1 FROM json_each(?2) AS q CROSS JOIN jobs ON state = 2 AND queue = q.value AND hold IN (1, 2)),
-    (SELECT json_group_array(id) FROM jobs WHERE state = 3 AND worker = ?1 AND cancel = 1)
-"""
-
-
-def worker_row(tx: Tx, id: str) -> WorkerRow | None:
-    row = tx.one("SELECT n, id, seq, dead, mark, refused FROM workers WHERE id = ?", (id,))
-    return row and WorkerRow(*row)
-
-
-def look(tx: Tx, worker: int, skills: Skills) -> View:
-    return View(*tx.one(VIEW, (worker, skills.queues_json)))
-
-
-def next_due(tx: Tx, view: View) -> int:
-    """How long until time makes a job ready, or opens what keeps one."""
-    due = view.due
-    if tx.lanes or tx.gates:
-        opens = next_opening(tx)
-        due = opens if due is None or (opens is not None and opens < due) else due
-    return -1 if due is None else max(0, due - tx.now)
 
 
 def exchange(tx: Tx, worker: str, seq: int, moves: Sequence[Transition], want: Want) -> ExchangeReply:

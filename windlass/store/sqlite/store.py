@@ -7,7 +7,6 @@ import contextlib
 from collections.abc import Sequence
 
 import apsw
-import msgspec
 
 from windlass.core.event import Entry
 from windlass.core.graph import GraphInfo, Input, NewGraph
@@ -35,12 +34,13 @@ from windlass.store.jobs import (
 from windlass.store.machine.flow import gates, uniques
 from windlass.store.machine.graphs import lookups, staging
 from windlass.store.machine.items import committing, items, logs
-from windlass.store.machine.jobs import changes, intake, records
+from windlass.store.machine.jobs import changes, intake, rows, watches, workers
+from windlass.store.machine.jobs.notes import lines, note
 from windlass.store.machine.reads import find, news, summaries
 from windlass.store.machine.tx import Tx
 from windlass.store.reads import Fault, Page, QueueInfo, StoreInfo, Total, WorkerInfo
 from windlass.store.shared import check_batch, check_commits, host_clock
-from windlass.store.sqlite import exchange, mending, sweeps, watches, workers
+from windlass.store.sqlite import exchange, mailboxes, mending, sweeps
 from windlass.store.sqlite.connection import SCHEMA
 from windlass.store.sqlite.mailbox import HAVE_SOCKETS, Mailbox
 from windlass.store.sqlite.ops import Kind
@@ -112,7 +112,7 @@ class SQLiteStore:
         await self._database.run(DURABLE, lambda tx: workers.leave(tx, worker, crashed))
 
     async def note(self, worker: str, notes: Sequence[Note]) -> list[str]:
-        return await self._database.run(RELAXED, lambda tx: workers.note(tx, worker, notes))
+        return await self._database.run(RELAXED, lambda tx: note(tx, worker, notes))
 
     async def sweep(self, limit: int = MAX_BATCH) -> SweepReply:
         return await self._database.run(DURABLE, lambda tx: sweeps.sweep(tx, limit))
@@ -186,13 +186,13 @@ class SQLiteStore:
         if not HAVE_SOCKETS:
             return
         box = self._database.mailboxes[name] = Mailbox(deliver)
-        await self._database.run(RELAXED, lambda tx: watches.register(tx, name, box.path))
+        await self._database.run(RELAXED, lambda tx: mailboxes.register(tx, name, box.path))
 
     async def unlisten(self, name: str) -> None:
         box = self._database.mailboxes.pop(name, None)
         if box is not None:
             box.close()
-            await self._database.run(RELAXED, lambda tx: watches.unregister(tx, name, box.path))
+            await self._database.run(RELAXED, lambda tx: mailboxes.unregister(tx, name, box.path))
 
     async def signal(self, names: Sequence[str]) -> None:
         await self._database.run(RELAXED, lambda tx: watches.signal(tx, names))
@@ -200,7 +200,7 @@ class SQLiteStore:
     # -- reading
 
     async def get(self, ids: Sequence[str]) -> list[Job | None]:
-        return await self._database.run(READ, lambda tx: records.get(tx, ids), brief=len(ids) <= BRIEF)
+        return await self._database.run(READ, lambda tx: rows.get(tx, ids), brief=len(ids) <= BRIEF)
 
     async def find(self, query: Query) -> Page:
         return await self._database.run(READ, lambda tx: find.find(tx, query))
@@ -220,15 +220,7 @@ class SQLiteStore:
         return await self._database.run(READ, lambda tx: lookups.members(tx, graph, after, limit))
 
     async def lines(self, id: str, after: int = -1, limit: int = MAX_BATCH) -> list[LogLine]:
-        def read(tx: Tx) -> list[LogLine]:
-            sql = (
-                "SELECT i, at, level, text FROM lines WHERE job = (SELECT n FROM jobs WHERE id = ?) AND i > ? "
-                "ORDER BY i LIMIT ?"
-            )
-            rows = msgspec.convert(tx.all(sql, (id, after, limit)), list[tuple[int, int, str, str]])
-            return [LogLine(*row) for row in rows]
-
-        return await self._database.run(READ, read)
+        return await self._database.run(READ, lambda tx: lines(tx, id, after, limit))
 
     async def events(self, after: int, limit: int = 100, kinds: Sequence[str] = ()) -> list[Entry]:
         return await self._database.run(READ, lambda tx: news.events(tx, after, limit, kinds))
@@ -243,7 +235,7 @@ class SQLiteStore:
         return await self._database.run(READ, summaries.queues)
 
     async def workers(self) -> list[WorkerInfo]:
-        return await self._database.run(READ, workers.workers)
+        return await self._database.run(READ, summaries.workers)
 
     async def info(self) -> StoreInfo:
         details, corrupt = await self._database.run(READ, lambda tx: (details_of(tx), mending.aside(tx)))

@@ -20,14 +20,14 @@ import apsw
 
 from windlass.errors import StoreClosed, StoreError
 from windlass.store.base import Clock, StoreSettings
-from windlass.store.machine.tx import Memo, ids_json
+from windlass.store.machine.tx import Memo
+from windlass.store.sqlite import mailboxes
 from windlass.store.sqlite.connection import BROKEN, BUSY, NOT_DAMAGE, Patience, connect, mapped
 from windlass.store.sqlite.mailbox import Mailbox, Outbox
 from windlass.store.sqlite.mending import mend
 from windlass.store.sqlite.ops import Kind, Op, resolve
 from windlass.store.sqlite.place import Place, check_place
 from windlass.store.sqlite.tx import FileTx
-from windlass.store.sqlite.watches import forget_paths
 
 log = logging.getLogger("windlass.store")
 
@@ -358,8 +358,7 @@ class Database:
     def _addresses(self, tx: FileTx) -> None:
         """Names become paths inside the transaction, so that a name which just listened is not missed."""
         if tx.mail:
-            sql = "SELECT name, path FROM mailboxes WHERE name IN (SELECT value FROM json_each(?))"
-            paths = dict(tx.all(sql, (ids_json(tx.mail),)))
+            paths = mailboxes.paths(tx, tx.mail)
             tx.mail = {paths[name]: items for name, items in tx.mail.items() if name in paths}
 
     def _send(self, tx: FileTx) -> None:
@@ -369,7 +368,7 @@ class Database:
             outbox.post(path, items)
         if outbox.gone:
             paths, outbox.gone = outbox.gone, []
-            self._ops.put(Op(Kind.RELAXED, lambda later: forget_paths(later, paths), None))
+            self._ops.put(Op(Kind.RELAXED, lambda later: mailboxes.forget_paths(later, paths), None))
 
     # -- fork
 

@@ -16,7 +16,7 @@ from windlass.store.graphs import GraphPage
 from windlass.store.jobs import INLINE_MAX
 from windlass.store.machine.codes import SUCCEEDED, maybe_bytes, to_bytes
 from windlass.store.machine.graphs.handed import SIZE
-from windlass.store.machine.jobs.records import get
+from windlass.store.machine.jobs.rows import get
 from windlass.store.machine.tx import Tx, encode, ids_json
 from windlass.store.shared import CODE, STATES
 

@@ -13,7 +13,7 @@ from windlass.store.machine.codes import BAND, READY, SCHEDULED, WAITING, to_tex
 from windlass.store.machine.graphs.nodes import Graph
 from windlass.store.machine.graphs.spreading import decide
 from windlass.store.machine.graphs.web import Web
-from windlass.store.machine.jobs.records import with_terms
+from windlass.store.machine.jobs.rows import with_terms
 from windlass.store.machine.tx import Tx, decode, encode, ids_json
 from windlass.store.shared import CODE
 

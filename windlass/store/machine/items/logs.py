@@ -19,35 +19,11 @@ from windlass.store.machine.tx import Tx, ids_json
 SHIFT = 44
 MASK = (1 << SHIFT) - 1
 PAGE_BYTES = 4_000_000
-
-COLUMNS = "n, name, last, many, size, keep_age, keep_count, keep_size"
-READ = f"SELECT {COLUMNS} FROM logs WHERE name = ?"
-READ_ALL = f"SELECT {COLUMNS} FROM logs ORDER BY name"
-READ_KEPT = f"SELECT {COLUMNS} FROM logs WHERE many > 0 AND keep_age + keep_count + keep_size > 0"
-MAKE = f"INSERT INTO logs (name) VALUES (?) RETURNING {COLUMNS}"
-WRITE = "UPDATE logs SET last = ?, many = ?, size = ? WHERE n = ?"
-RETAIN = "UPDATE logs SET keep_age = ?, keep_count = ?, keep_size = ? WHERE n = ?"
-LENGTH = "SELECT max(n) FROM records WHERE log = ? AND stream = ?"
-APPEND = "INSERT INTO records (place, log, stream, n, at, body) VALUES (?, ?, ?, ?, ?, ?)"
-OLDEST = "SELECT place, at, length(body) FROM records WHERE place > ? AND place <= ? ORDER BY place LIMIT ?"
-PRUNE = "DELETE FROM records WHERE place > ? AND place <= ?"
-# A page is cut where its bodies have become large; the first record is in it whatever its size.
-PAGE = """
-SELECT place, stream, n, at, body FROM (
-    SELECT place, stream, n, at, body, sum(length(body)) OVER (ORDER BY place) - length(body) AS before
-    FROM (SELECT * FROM records WHERE {0} ORDER BY place LIMIT ?)
-) WHERE before < ?
-"""
-OF_LOG = PAGE.format("place > ? AND place <= ?")
-OF_STREAM = PAGE.format("log = ? AND stream = ? AND n > ?")
-FIRST_OF_STREAM = "SELECT min(n) FROM records WHERE log = ? AND stream = ?"
-AT = "SELECT at FROM records WHERE place = ?"
-AT_IN_STREAM = "SELECT at FROM records WHERE log = ? AND stream = ? AND n = ?"
-FOLLOWERS = "SELECT name FROM followers WHERE log = ?"
+"""A page is cut where its bodies have become so large; the first record is in it whatever its size."""
 
 
 class Log(NamedTuple):
-    """A row of ``logs``, in the order of COLUMNS."""
+    """What is known of a log, as a row of its statements."""
 
     n: int
     name: str
@@ -68,30 +44,30 @@ class Log(NamedTuple):
 
 
 def find(tx: Tx, name: str) -> Log | None:
-    return msgspec.convert(tx.one(READ, (name,)), Log | None)
+    return msgspec.convert(tx.one(tx.sql.logs.READ, (name,)), Log | None)
 
 
 def make(tx: Tx, name: str) -> Log:
-    return find(tx, name) or Log(*tx.one(MAKE, (name,)))
+    return find(tx, name) or Log(*tx.one(tx.sql.logs.MAKE, (name,)))
 
 
 def length(tx: Tx, name: str, stream: str) -> int:
     log = find(tx, name)
-    return (tx.value(LENGTH, (log.n, stream)) or 0) if log is not None else 0
+    return (tx.value(tx.sql.logs.LENGTH, (log.n, stream)) or 0) if log is not None else 0
 
 
 def append(tx: Tx, new: Append) -> StreamEnd:
     if not new.bodies:
         return StreamEnd(length(tx, new.log, new.stream))
     log = make(tx, new.log)
-    many, before = len(new.bodies), tx.value(LENGTH, (log.n, new.stream)) or 0
-    tx.run_many(APPEND, (
+    many, before = len(new.bodies), tx.value(tx.sql.logs.LENGTH, (log.n, new.stream)) or 0
+    tx.run_many(tx.sql.logs.APPEND, (
         (log.base + log.last + i, log.n, new.stream, before + i, tx.now, body) for i, body in enumerate(new.bodies, 1)
     ))  # fmt: skip
     log = log._replace(last=log.last + many, many=log.many + many, size=log.size + sum(map(len, new.bodies)))
-    tx.run(WRITE, (log.last, log.many, log.size, log.n))
+    tx.run(tx.sql.logs.WRITE, (log.last, log.many, log.size, log.n))
     prune(tx, log, 2 * many)
-    for (name,) in tx.all(FOLLOWERS, (log.name,)):
+    for (name,) in tx.all(tx.sql.logs.FOLLOWERS, (log.name,)):
         tx.tell(name)
     return StreamEnd(before + many, log.last)
 
@@ -110,25 +86,27 @@ def records(tx: Tx, name: str, after: int, limit: int, stream: str | None, since
         which = (log.n, stream, after)
     values = (*which, min(limit, MAX_BATCH), PAGE_BYTES)
     rows = msgspec.convert(
-        tx.all(OF_LOG if stream is None else OF_STREAM, values), list[tuple[int, str, int, int, bytes]]
+        tx.all(tx.sql.logs.OF_LOG if stream is None else tx.sql.logs.OF_STREAM, values),
+        list[tuple[int, str, int, int, bytes]],
     )
     return [Record(place & MASK, of, n, at, body) for place, of, n, at, body in rows]
 
 
 def _before(tx: Tx, log: Log, stream: str | None, since: int) -> int:
     """The number of the last record that is older: they are in the order of time, and their numbers have no gaps."""
+    sql = tx.sql.logs
     if stream is None:
         numbers = range(log.first, log.last + 1)
-        return log.first - 1 + bisect_left(numbers, since, key=lambda i: tx.value(AT, (log.base + i,)))
-    first, last = tx.value(FIRST_OF_STREAM, (log.n, stream)), tx.value(LENGTH, (log.n, stream))
+        return log.first - 1 + bisect_left(numbers, since, key=lambda i: tx.value(sql.AT, (log.base + i,)))
+    first, last = tx.value(sql.FIRST_OF_STREAM, (log.n, stream)), tx.value(sql.LENGTH, (log.n, stream))
     if first is None:
         return 0
     numbers = range(first, last + 1)
-    return int(first) - 1 + bisect_left(numbers, since, key=lambda i: tx.value(AT_IN_STREAM, (log.n, stream, i)))
+    return int(first) - 1 + bisect_left(numbers, since, key=lambda i: tx.value(sql.AT_IN_STREAM, (log.n, stream, i)))
 
 
 def infos(tx: Tx, names: Sequence[str]) -> list[LogInfo]:
-    known = {log.name: log for log in msgspec.convert(tx.all(READ_ALL), list[Log])}
+    known = {log.name: log for log in msgspec.convert(tx.all(tx.sql.logs.READ_ALL), list[Log])}
     return [info(name, known.get(name)) for name in names or known]
 
 
@@ -143,7 +121,7 @@ def info(name: str, log: Log | None) -> LogInfo:
 
 
 def retain(tx: Tx, name: str, keep: LogKeep) -> None:
-    tx.run(RETAIN, (keep.age, keep.count, keep.size, make(tx, name).n))
+    tx.run(tx.sql.logs.RETAIN, (keep.age, keep.count, keep.size, make(tx, name).n))
 
 
 def prune(tx: Tx, log: Log, limit: int) -> int:
@@ -151,20 +129,20 @@ def prune(tx: Tx, log: Log, limit: int) -> int:
     if not (log.keep_age or 0 < log.keep_count < log.many or 0 < log.keep_size < log.size):
         return 0
     start, many, size, last = log.base + log.first - 1, log.many, log.size, 0
-    for place, at, body in tx.all(OLDEST, (start, log.base + log.last, limit)):
+    for place, at, body in tx.all(tx.sql.logs.OLDEST, (start, log.base + log.last, limit)):
         too_old = log.keep_age > 0 and at + log.keep_age <= tx.now
         if not (too_old or 0 < log.keep_count < many or 0 < log.keep_size < size):
             break
         many, size, last = many - 1, size - body, place
     if last:
-        tx.run(PRUNE, (start, last))
-        tx.run(WRITE, (log.last, many, size, log.n))
+        tx.run(tx.sql.logs.PRUNE, (start, last))
+        tx.run(tx.sql.logs.WRITE, (log.last, many, size, log.n))
     return log.many - many
 
 
 def sweep(tx: Tx, limit: int) -> int:
     done = 0
-    for row in tx.all(READ_KEPT):
+    for row in tx.all(tx.sql.logs.READ_KEPT):
         if done < limit:
             done += prune(tx, Log(*row), limit - done)
     return done
@@ -173,9 +151,9 @@ def sweep(tx: Tx, limit: int) -> int:
 def next_check(tx: Tx) -> list[int]:
     """When a record will be too old, or now where more than is kept is there already."""
     times = []
-    for log in map(Log._make, tx.all(READ_KEPT)):
+    for log in map(Log._make, tx.all(tx.sql.logs.READ_KEPT)):
         if log.keep_age:
-            times.append(log.keep_age + tx.value(AT, (log.base + log.first,)))
+            times.append(log.keep_age + tx.value(tx.sql.logs.AT, (log.base + log.first,)))
         if 0 < log.keep_count < log.many or 0 < log.keep_size < log.size:
             times.append(tx.now)
     return times
@@ -186,18 +164,16 @@ def next_check(tx: Tx) -> list[int]:
 
 def follow(tx: Tx, client: str, channels: Sequence[str]) -> None:
     for channel in channels:
-        tx.run("INSERT OR IGNORE INTO followers VALUES (?, ?)", (channel[1:], client))
+        tx.run(tx.sql.logs.FOLLOW, (channel[1:], client))
 
 
-def unfollow(tx: Tx, client: str, channels: Sequence[str] | None) -> None:
-    """``channels`` None: all."""
-    if channels is None:
-        tx.run("DELETE FROM followers WHERE name = ?", (client,))
-    elif channels:
-        tx.run(
-            "DELETE FROM followers WHERE name = ? AND log IN (SELECT value FROM json_each(?))",
-            (client, ids_json(channel[1:] for channel in channels)),
-        )
+def unfollow(tx: Tx, client: str, channels: Sequence[str]) -> None:
+    if channels:
+        tx.run(tx.sql.logs.UNFOLLOW, (client, ids_json(channel[1:] for channel in channels)))
+
+
+def unfollow_all(tx: Tx, clients: Sequence[str]) -> None:
+    tx.run(tx.sql.logs.UNFOLLOW_ALL, (ids_json(clients),))
 
 
 def is_log(id: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from windlass.core.job import Finished
-from windlass.core.terms import is_strict, lane_of
+from windlass.core.terms import Terms, is_strict, lane_of
 from windlass.store.jobs import Action, Change, ChangeReply, Query
 from windlass.store.machine.codes import CANCELLED, FIRST_TERMINAL, READY, RUNNING, SCHEDULED, to_text
 from windlass.store.machine.flow.lanes import leave
@@ -22,8 +22,6 @@ from windlass.store.machine.jobs.moves import shift
 from windlass.store.machine.reads.find import find
 from windlass.store.machine.tx import Tx, encode, ids_json
 from windlass.store.shared import STATES, allowed
-
-IN = "(SELECT value FROM json_each(?))"
 
 
 class Target(NamedTuple):
@@ -48,9 +46,8 @@ def change(tx: Tx, change: Change, ids: Sequence[str], query: Query | None, limi
         page = find(tx, query, limit, patience=0.0)
         ids, reply.cursor = [job.id for job in page.jobs], page.cursor
     graphs = membership.on_graphs(tx, change, ids) if tx.graphs else {}
-    sql = f"SELECT {', '.join(Target._fields)} FROM jobs WHERE id IN {IN}"
     others = [id for id in ids if id not in graphs]
-    found = {row[1]: Target(*row) for row in (tx.all(sql, (ids_json(others),)) if others else ())}
+    found = {row[1]: Target(*row) for row in (tx.all(tx.sql.changes.TARGETS, (ids_json(others),)) if others else ())}
     if change.action is Action.RETRY:
         ids = sorted(ids, key=lambda id: found[id].n if id in found else 0)
     members = [target.node for target in found.values() if target.node]
@@ -98,10 +95,9 @@ def cancel(tx: Tx, change: Change, targets: list[Target]) -> None:
     shift(tx, ([t.n, CANCELLED, 0, 0, reason, None, None, t.crashes, t.max_crashes] for t in pending))
     tx.record("cancelled", "", [_event(target, change) for target in pending])
     if running:
-        tx.run("UPDATE jobs SET cancel = 1, reason = ? WHERE n IN " + IN, (reason, numbers(running)))
-        for n in {target.worker for target in running}:
-            tx.run("UPDATE workers SET idle = 0 WHERE n = ?", (n,))
-            tx.tell(tx.value("SELECT id FROM workers WHERE n = ?", (n,)))
+        tx.run(tx.sql.changes.ASK_TO_CANCEL, (reason, numbers(running)))
+        for (name,) in tx.all(tx.sql.changes.ROUSE, (ids_json({target.worker for target in running}),)):
+            tx.tell(name)
 
 
 def retry(tx: Tx, change: Change, targets: list[Target]) -> None:
@@ -110,8 +106,7 @@ def retry(tx: Tx, change: Change, targets: list[Target]) -> None:
     news = [_event(target, change) for target in targets if not target.node or target.node in done]
     tx.record("replayed", "", news)
     targets = [target for target in targets if not target.node]
-    for bucket, count in Counter(target.bucket for target in targets).items():
-        tx.run("UPDATE buckets SET size = size - ? WHERE n = ?", (count, bucket))
+    tx.run(tx.sql.changes.LESS, (encode(list(Counter(target.bucket for target in targets).items())).decode(),))
     tx.run(AGAIN, (numbers(targets),))
     make_ready(tx, [target._replace(crashes=0) for target in targets])
 
@@ -128,10 +123,7 @@ def promote(tx: Tx, change: Change, targets: list[Target]) -> None:
 
 def move(tx: Tx, change: Change, targets: list[Target]) -> None:
     leave(tx, numbers(targets), deleted=False)
-    # A place in a strict lane is one in a queue; that of an ended job is among the ended.
-    tx.run(
-        "UPDATE jobs SET queue = ?, place = iif(state > 3, place, 0) WHERE n IN " + IN, (change.queue, numbers(targets))
-    )
+    tx.run(tx.sql.changes.MOVE, (change.queue, numbers(targets)))  # a place in a strict lane is one in a queue
     for target in targets:
         tx.count(target.queue, target.state, -1)
         tx.count(change.queue, target.state, 1)
@@ -139,7 +131,7 @@ def move(tx: Tx, change: Change, targets: list[Target]) -> None:
 
 
 def reprioritise(tx: Tx, change: Change, targets: list[Target]) -> None:
-    tx.run("UPDATE jobs SET priority = ? WHERE n IN " + IN, (change.priority, numbers(targets)))
+    tx.run(tx.sql.changes.PRIORITY, (change.priority, numbers(targets)))
     # In a strict lane priority does not count.
     placed = [target for target in targets if target.state == READY and not is_strict(target.lane or "")]
     shift(tx, ([t.n, *SHIFT_READY, t.crashes, t.max_crashes] for t in placed))
@@ -155,26 +147,26 @@ def reschedule(tx: Tx, change: Change, targets: list[Target]) -> None:
 
 
 def edit(tx: Tx, change: Change, targets: list[Target]) -> None:
-    tx.run("UPDATE jobs SET payload = ? WHERE n IN " + IN, (to_text(change.payload), numbers(targets)))
-    for target in targets if change.terms is not msgspec.UNSET else ():
-        terms, lane = change.terms or None, lane_of(change.terms or None, target.task, False) or None
+    tx.run(tx.sql.changes.PAYLOAD, (to_text(change.payload), numbers(targets)))
+    if change.terms is not msgspec.UNSET:
         tx.run(
-            "UPDATE jobs SET terms = ?, lane = ?, number = ? WHERE n = ?",
-            (None if terms is None else encode(terms).decode(), lane, 0 if terms is None else terms.seq, target.n),
+            tx.sql.changes.TERMS, (encode([_terms_row(target, change.terms or None) for target in targets]).decode(),)
         )
+
+
+def _terms_row(target: Target, terms: Terms | None) -> list[Any]:
+    lane = lane_of(terms, target.task, False) or None
+    if terms is None:
+        return [target.n, None, lane, 0]
+    return [target.n, encode(terms).decode(), lane, terms.seq]
 
 
 def delete(tx: Tx, change: Change, targets: list[Target]) -> None:
     waited_for = numbers([target for target in targets if target.state < FIRST_TERMINAL])
-    for id, name in tx.all("SELECT j.id, w.name FROM watches AS w JOIN jobs AS j ON j.n = w.job WHERE w.job IN " + IN,
-                           (waited_for,)):  # fmt: skip
+    for id, name in tx.all(tx.sql.changes.WATCHED, (waited_for,)):
         tx.tell(name, Finished(id, None, reason="deleted"))
     leave(tx, numbers(targets))
-    tx.run(
-        "INSERT INTO erased SELECT n, queue, state, bucket, logged, node FROM jobs WHERE n IN " + IN,
-        (numbers(targets),),
-    )
-    tx.run("INSERT INTO erase VALUES (1)")
+    tx.run(tx.sql.changes.DELETE, (numbers(targets),))
     tx.record("deleted", "", [_event(target, change) for target in targets])
 
 

@@ -11,9 +11,6 @@ from windlass.store.machine.jobs.moves import shift
 from windlass.store.machine.tx import Tx
 
 SHIFT_READY = (READY, 0, 0, None, None, None)
-DUE = (
-    "SELECT n, queue, due_at, crashes, max_crashes FROM jobs WHERE state = 1 AND due_at <= ? ORDER BY due_at, n LIMIT ?"
-)
 
 
 class Promoted(NamedTuple):
@@ -26,7 +23,7 @@ class Promoted(NamedTuple):
 def promote(tx: Tx, limit: int) -> Promoted:
     """Due jobs become ready, in the order they were due."""
     promoted: Counter[str] = Counter()
-    found = tx.all(DUE, (tx.now, limit))
+    found = tx.all(tx.sql.expiry.DUE, (tx.now, limit))
     in_lanes = shift(tx, ([n, READY, due, 0, None, None, None, *crashes] for n, _, due, *crashes in found))
     promoted.update(queue for _, queue, *_ in found)
     return Promoted(promoted - in_lanes, len(found))
@@ -42,12 +39,9 @@ def expired_row(n: int, expire_to: int, crashes: int, max_crashes: int) -> list[
 
 def expire(tx: Tx, limit: int) -> int:
     """End what is past its time and has not been started."""
-    over = tx.all(
-        "SELECT n, expire_to, crashes, max_crashes, id, task, queue FROM jobs "
-        "WHERE expires_at > 0 AND state < 3 AND expires_at <= ? ORDER BY expires_at LIMIT ?", (tx.now, limit)
-    )  # fmt: skip
-    shift(tx, (expired_row(*row[:4]) for row in over))
+    found = tx.all(tx.sql.expiry.EXPIRED, (tx.now, limit))
+    shift(tx, (expired_row(*row[:4]) for row in found))
     reason = {"reason": lifecycle.EXPIRED}
-    tx.record("cancelled", "", [[*row[4:], reason] for row in over if row[1] != FAILED])
-    tx.record("failed", "", [[*row[4:], reason] for row in over if row[1] == FAILED])
-    return len(over)
+    tx.record("cancelled", "", [[*row[4:], reason] for row in found if row[1] != FAILED])
+    tx.record("failed", "", [[*row[4:], reason] for row in found if row[1] == FAILED])
+    return len(found)

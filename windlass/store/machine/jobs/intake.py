@@ -14,33 +14,21 @@ from windlass.store.answers import Accept, Answer
 from windlass.store.machine.codes import BAND, FAILED, READY, SCHEDULED, WAITING, to_text
 from windlass.store.machine.flow import uniques
 from windlass.store.machine.graphs.todos import work_off
-from windlass.store.machine.jobs.records import DUE, HOLD, PLACE, STATE, with_terms
 from windlass.store.machine.jobs.replacing import Replacing
 from windlass.store.machine.jobs.room import Room
+from windlass.store.machine.jobs.rows import DUE, HOLD, PLACE, STATE, with_terms
 from windlass.store.machine.tx import Tx, decode, encode, ids_json
 from windlass.store.shared import CODE, STATES
 
 ACCEPTED = Answer(Accept.ACCEPTED)
 DUPLICATE = Answer(Accept.DUPLICATE)
 
-# Jobs of graphs that were not accepted yet have their task and payload in a part.
-KNOWN = """
-SELECT json_group_array(json_array(v.id, coalesce(p.body ->> 1, ''), coalesce(p.body ->> 5, ''), v.state, g.state))
-FROM json_each(?) AS w CROSS JOIN nodes AS v ON v.id = w.value CROSS JOIN graphs AS g ON g.n = v.graph
-LEFT JOIN parts AS p ON p.n = v.n
-WHERE g.state > -2
-"""
-
 
 def insert(tx: Tx, jobs: Sequence[NewJob], pressed: bool = True) -> list[Answer]:
     """``pressed``: a full queue holds them up."""
-    known = {id: said for id, *said in decode(tx.value(
-        "SELECT json_group_array(json_array(id, task, payload, state)) FROM jobs "
-        "WHERE id IN (SELECT value FROM json_each(?))", (ids_json(job.id for job in jobs),)
-    ))}  # fmt: skip
-    nodes = (
-        {id: said for id, *said in decode(tx.value(KNOWN, (ids_json(job.id for job in jobs),)))} if tx.graphs else {}
-    )
+    sql, ids = tx.sql.intake, ids_json(job.id for job in jobs)
+    known = {id: said for id, *said in decode(tx.value(sql.KNOWN, (ids,)))}
+    nodes = {id: said for id, *said in decode(tx.value(sql.KNOWN_NODES, (ids,)))} if tx.graphs else {}
     intake = Intake(tx, jobs, pressed) if tx.gates or any(job.terms is not None for job in jobs) else None
     rank, rows, answers = tx.ranks, [], []
     fresh: list[EventRow] = []
@@ -69,16 +57,16 @@ def insert(tx: Tx, jobs: Sequence[NewJob], pressed: bool = True) -> list[Answer]
         return answers
     if rows:
         tx.ranks = rank
-        write(tx, "accept", rows)
+        write(tx, sql.ACCEPT, rows)
     tx.record("enqueued", "", fresh)
     tx.record("duplicate", "", again)
     return answers
 
 
-def write(tx: Tx, step: str, rows: list[list[Any]]) -> None:
-    """New jobs by a step of steps.sql; workers are woken for them."""
+def write(tx: Tx, sql: str, rows: list[list[Any]]) -> None:
+    """Write new jobs by this statement, and wake workers for them."""
     _wake_for_due(tx, rows)
-    tx.run(f"INSERT INTO {step} VALUES (?, ?)", (tx.now, encode(rows).decode()))
+    tx.run(sql, (tx.now, encode(rows).decode()))
     _announce(tx, rows)
 
 
@@ -217,7 +205,7 @@ class Intake:
             if lane:
                 tx.touch(job.queue, lane).joined += 1
         if self._new:
-            write(tx, "admit", [row for _, row in self._new])
+            write(tx, tx.sql.intake.ADMIT, [row for _, row in self._new])
         uniques.take(self.tx, self._keys)
         uniques.succeed_to(self.tx, self._successors)
         self._replacing.write()

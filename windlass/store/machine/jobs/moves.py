@@ -15,14 +15,14 @@ from windlass.store.shared import STATES
 
 
 def shift(tx: Tx, rows: Iterable[Values]) -> Counter[str]:
-    """Move jobs that are known to be where they should be: see `shift` in steps.sql for a row. By queue, how many of
+    """Move jobs that are known to be where they should be: see ``MoveSql.SHIFT`` for a row. By queue, how many of
     them went into lanes, whose business it is to wake anybody."""
     rows = list(rows)
     if not rows:
         return Counter()
     in_graphs, in_lanes = write(tx, rows)
     if in_graphs:
-        tx.ended += decode(tx.value(ENDED))
+        tx.ended += decode(tx.value(tx.sql.moves.ENDED))
     return in_lanes
 
 
@@ -32,35 +32,20 @@ def write(tx: Tx, rows: Sequence[Values], gathering: Container[str] = ()) -> tup
     ``gathering``: ids of those that succeed with a value that is not their own, but a graph's.
     """
     tx.run(
-        "INSERT INTO shift VALUES (?, ?, ?, ?, ?, ?)",
+        tx.sql.moves.SHIFT,
         (tx.now, tx.take_ranks(len(rows)), tx.memo.done, tx.memo.failed, tx.gated, encode(rows).decode()),
     )
-    watched, in_graphs, limited = tx.one(WRITTEN)
+    watched, in_graphs, limited = tx.one(tx.sql.moves.WRITTEN)
     if watched:
         tell_watchers(tx, gathering)
     return bool(in_graphs), note_lanes(tx) if limited else Counter()
-
-
-WRITTEN = (
-    "SELECT max(watched = 1 AND goes > 3), max(iif(goes > 3, node, 0)), "
-    "max(hold = 3 OR held = 3 OR terms IS NOT NULL) FROM moved"
-)
-IN_LANES = """
-SELECT json_group_array(json_array(job, queue, coalesce(lane, 't' || task), was, goes, hold, held, number,
-    iif(goes > 3, coalesce(terms ->> 10, ''), '')) ORDER BY i)
-FROM moved
-WHERE hold = 3 OR held = 3 OR (goes > 3 AND terms ->> 10 <> '')
-    OR (lane IS NOT NULL AND (substr(lane, 1, 1) IN ('o', 's')
-        OR EXISTS (SELECT 1 FROM lanes WHERE state = 1
-                   AND gate = 'key:' || moved.queue || ':' || substr(moved.lane, 2))))
-"""
 
 
 def note_lanes(tx: Tx) -> Counter[str]:
     """Which lanes the jobs in `moved` joined or left, and whose unique keys are free: for `lanes.follow` to act on. By
     queue, how many joined."""
     joined: Counter[str] = Counter()
-    for job, queue, lane, was, goes, hold, held, number, unique in decode(tx.value(IN_LANES)):
+    for job, queue, lane, was, goes, hold, held, number, unique in decode(tx.value(tx.sql.moves.IN_LANES)):
         if LANE in (hold, held) or is_strict(lane):
             touch = tx.touch(queue, lane)
             touch.left = touch.left or held == LANE
@@ -76,21 +61,15 @@ def note_lanes(tx: Tx) -> Counter[str]:
     return joined
 
 
-ENDED = "SELECT json_group_array(json_array(node, was) ORDER BY i) FROM moved WHERE goes > 3 AND node > 0"
-
-
 def tell_watchers(tx: Tx, gathering: Container[str] = ()) -> None:
     """Tell the watchers of the jobs in `moved` that have ended, and forget the watches.
 
     A bucket of few may have dropped a job already, so its outcome is read from `moved`.
     """
-    told: list[Any] = decode(tx.value(
-        "SELECT json_group_array(json_array(w.name, m.id, m.goes, m.result, m.error, m.reason) ORDER BY m.i) "
-        "FROM moved AS m JOIN watches AS w ON w.job = m.job WHERE m.watched = 1 AND m.goes > 3"
-    ))  # fmt: skip
+    told: list[Any] = decode(tx.value(tx.sql.moves.TOLD))
     for name, id, state, result, error, reason in told:
         tx.tell(name, finished(id, state, result, error, reason or "", id in gathering))
-    tx.run("DELETE FROM watches WHERE job IN (SELECT job FROM moved WHERE watched = 1 AND goes > 3)")
+    tx.run(tx.sql.moves.FORGET_TOLD)
 
 
 def finished(

@@ -18,22 +18,20 @@ from windlass.store.shared import CODE
 
 def bury(tx: Tx, n: int, id: str, mark: int, crashed: bool, limit: int) -> list[int]:
     """Give a dead worker's jobs back; its row goes with the last of them. The states they went to."""
+    sql = tx.sql.recovery
     undeclare(tx, tx.skills(n, mark))
-    jobs = [job for (job,) in tx.all("SELECT n FROM jobs WHERE state = 3 AND worker = ? LIMIT ?", (n, limit))]
+    jobs = [job for (job,) in tx.all(sql.OF_WORKER, (n, limit))]
     states = recover(tx, n, id, tx.skills(n, mark), jobs, crashed)
-    if not tx.value("SELECT 1 FROM jobs WHERE state = 3 AND worker = ? LIMIT 1", (n,)):
-        tx.run("DELETE FROM workers WHERE n = ?", (n,))
-        tx.run("DELETE FROM presences WHERE worker = ?", (n,))
+    if not tx.value(sql.ANY_LEFT, (n,)):
+        tx.run(sql.FORGET, (n,))
+        tx.run(sql.FORGET_PRESENCE, (n,))
         tx.record("worker_down", id, [[""]])
     return states
 
 
 def recover(tx: Tx, n: int, id: str, skills: Skills, jobs: list[int], crashed: bool) -> list[int]:
     """Claims whose worker left or died go where the rules say, in their old place."""
-    rows = tx.all(
-        "SELECT n, id, task, queue, crashes, max_crashes, crash_delay, cancel, reason FROM jobs "
-        "WHERE n IN (SELECT value FROM json_each(?)) ORDER BY place", (ids_json(jobs),)
-    )  # fmt: skip
+    rows = tx.all(tx.sql.recovery.CLAIMS, (ids_json(jobs),))
     decide = _after_crash if crashed else _handed_back
     shifts = [decide(tx, skills, id, row) for row in rows]
     in_lanes = shift(tx, shifts)
@@ -68,5 +66,5 @@ def _after_crash(tx: Tx, skills: Skills, worker: str, row: Sequence[Any]) -> lis
 
 def _silence(tx: Tx, worker: str) -> int:
     """How long a worker has not beaten, in ms, if its lease is over; else 0: somebody knows that it died."""
-    since: int = tx.value("SELECT iif(lease_until <= ?1, ?1 - beat_at, 0) FROM workers WHERE id = ?2", (tx.now, worker))
+    since: int = tx.value(tx.sql.recovery.SILENCE, (tx.now, worker))
     return since

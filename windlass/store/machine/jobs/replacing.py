@@ -12,14 +12,8 @@ from windlass.store.answers import Accept, Answer
 from windlass.store.machine.codes import BAND, FIRST_TERMINAL, READY, RUNNING, SCHEDULED, WAITING, to_text
 from windlass.store.machine.flow.uniques import Hold, Target, wake_for_due
 from windlass.store.machine.jobs.moves import shift
-from windlass.store.machine.jobs.records import DUE, META, PAYLOAD, PLACE, PRIORITY, STATE, VERSION
+from windlass.store.machine.jobs.rows import DUE, META, PAYLOAD, PLACE, PRIORITY, STATE, VERSION
 from windlass.store.machine.tx import Tx, encode
-
-REPLACE = (
-    "UPDATE jobs SET payload = e.value ->> 1, meta = e.value ->> 2, version = e.value ->> 3, "
-    "priority = e.value ->> 4 FROM json_each(?) AS e WHERE jobs.n = e.value ->> 0"
-)
-PUT_OFF = "UPDATE jobs SET due_at = e.value ->> 1 FROM json_each(?) AS e WHERE jobs.n = e.value ->> 0 AND node = 0"
 
 
 class Call(NamedTuple):
@@ -94,10 +88,10 @@ class Replacing:
         self.ready.clear()
         self.changed = False
         if contents:
-            self.tx.run(REPLACE, (encode(contents).decode(),))
+            self.tx.run(self.tx.sql.replacing.REPLACE, (encode(contents).decode(),))
         waiting = [(target.n, due) for target, due in moved if target.state == WAITING]
         if waiting:
-            self.tx.run(PUT_OFF, (encode(waiting).decode(),))
+            self.tx.run(self.tx.sql.replacing.PUT_OFF, (encode(waiting).decode(),))
         self._move([(target, due) for target, due in moved if target.state != WAITING])
 
     def _move(self, moved: list[tuple[Target, int]]) -> None:

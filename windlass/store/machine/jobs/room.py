@@ -13,17 +13,8 @@ from windlass.core.event import Row as EventRow
 from windlass.core.job import NewJob
 from windlass.store.machine.codes import FAILED, READY
 from windlass.store.machine.jobs.moves import shift
-from windlass.store.machine.jobs.records import PRIORITY, STATE
+from windlass.store.machine.jobs.rows import PRIORITY, STATE
 from windlass.store.machine.tx import Tx, ids_json
-
-# All ready jobs of a full queue, in nothing but the index.
-OLDEST = """
-SELECT o.priority, o.n, o.id, o.task, o.crashes, o.max_crashes, coalesce(o.terms ->> 10, '') FROM jobs AS o
-WHERE o.n IN (
-    SELECT n FROM jobs INDEXED BY jobs_ready WHERE state = 2 AND queue = ? ORDER BY priority, n LIMIT ?
-)
-"""
-NUMBERS = "SELECT id, n FROM jobs WHERE id IN (SELECT value FROM json_each(?))"
 
 BEHIND_ALL = 1 << 62
 """New jobs have no numbers yet: they come behind those that have one, in their order."""
@@ -69,7 +60,7 @@ class Room:
     def drop(self, queue: str, most: int, new: Sequence[tuple[NewJob, list[Any]]]) -> Old | None:
         """The oldest ready job of the lowest priority goes. ``new``: those that are not written yet."""
         if queue not in self.read:
-            self.read[queue] = [Old(*row) for row in self.tx.all(OLDEST, (queue, self.queues[queue]))]
+            self.read[queue] = [Old(*row) for row in self.tx.all(self.tx.sql.room.OLDEST, (queue, self.queues[queue]))]
             self.read[queue] += [self._new(job, row) for job, row in new if job.queue == queue and row[STATE] == READY]
             heapify(self.read[queue])
         if not self.read[queue]:
@@ -86,5 +77,5 @@ class Room:
         gone, self._gone = self._gone, []
         self.read.clear()
         new = [old.id for old, _ in gone if old.n > BEHIND_ALL]
-        numbers = dict(self.tx.all(NUMBERS, (ids_json(new),))) if new else {}
+        numbers = dict(self.tx.all(self.tx.sql.room.NUMBERS, (ids_json(new),))) if new else {}
         shift(self.tx, [[numbers.get(old.id, old.n), *row] for old, row in gone])

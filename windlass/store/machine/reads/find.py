@@ -7,7 +7,7 @@ import time
 from windlass.errors import StoreError
 from windlass.store.answers import MAX_BATCH
 from windlass.store.jobs import Query
-from windlass.store.machine.jobs.records import JOB_COLUMNS, records
+from windlass.store.machine.jobs.rows import jobs_of
 from windlass.store.machine.reads.walks import FEW, choose
 from windlass.store.machine.tx import Tx, ids_json
 from windlass.store.reads import Page
@@ -18,9 +18,6 @@ FIRST_LOOK = 256
 PATIENCE = 0.05
 """A listing that has looked at as many jobs as one call should goes on for so many seconds: a few jobs among very many
 are met in fewer pages then. Nobody waits for it meanwhile, for it only reads."""
-
-THESE = f"SELECT {JOB_COLUMNS} FROM jobs WHERE n IN (SELECT value FROM json_each(?))"
-FIRST_SINCE = "SELECT n, enqueued_at FROM jobs WHERE n >= ? ORDER BY n LIMIT 1"
 
 
 def find(tx: Tx, query: Query, limit: int | None = None, patience: float = PATIENCE) -> Page:
@@ -53,8 +50,8 @@ def find(tx: Tx, query: Query, limit: int | None = None, patience: float = PATIE
         size *= 4
         if walk is not chosen and looked >= FEW:
             walk, size = chosen, FIRST_LOOK
-    rows = tx.all(THESE, (ids_json(found),))
-    page.jobs = records(tx, sorted(rows, key=lambda row: int(row[0]), reverse=not query.oldest_first))
+    rows = tx.all(tx.sql.find.THESE, (ids_json(found),))
+    page.jobs = jobs_of(tx, sorted(rows, key=lambda row: int(row[0]), reverse=not query.oldest_first))
     return page
 
 
@@ -75,12 +72,10 @@ def _range(tx: Tx, query: Query) -> tuple[int, int]:
 
 def _first_since(tx: Tx, instant: int) -> int:
     """The lowest number accepted at or after an instant, by halving."""
-    # Each by itself: SQLite finds one end of a table at once, but reads all of it for both.
-    low = tx.value("SELECT coalesce(min(n), 1) FROM jobs")
-    high = tx.value("SELECT coalesce(max(n), 0) + 1 FROM jobs")
+    low, high = tx.value(tx.sql.find.SMALLEST), tx.value(tx.sql.find.BEHIND_LARGEST)
     while low < high:
         middle = (low + high) // 2
-        row = tx.one(FIRST_SINCE, (middle,))
+        row = tx.one(tx.sql.find.FIRST_SINCE, (middle,))
         if row is None or row[1] >= instant:
             high = middle
         else:

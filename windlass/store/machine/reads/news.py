@@ -10,18 +10,13 @@ from windlass.core.event import Entry, Group
 from windlass.store.machine.tx import Tx
 from windlass.store.reads import Total
 
-NEWEST = "SELECT seq, at, groups FROM events WHERE {} ORDER BY seq DESC LIMIT 1"
-BEHIND = "SELECT seq, at, groups FROM events WHERE ({}) AND seq > ? ORDER BY seq LIMIT ?"
-TOTALS = "SELECT what, queue, task, many FROM counts WHERE task > '' ORDER BY queue, task, what"
-
 _groups = msgspec.json.Decoder(list[Group]).decode
 
 
 def events(tx: Tx, after: int, limit: int, kinds: Sequence[str]) -> list[Entry]:
-    terms = " OR ".join(["instr(kinds, ?)"] * len(kinds)) or "true"
-    wanted = [f",{kind}," for kind in kinds]
-    sql, bounds = (NEWEST, ()) if after < 0 else (BEHIND, (after, limit))
-    rows = msgspec.convert(tx.all(sql.format(terms), (*wanted, *bounds)), list[tuple[int, int, str]])
+    wanted, many = [f",{kind}," for kind in kinds], len(kinds)
+    sql, bounds = (tx.sql.news.newest(many), ()) if after < 0 else (tx.sql.news.behind(many), (after, limit))
+    rows = msgspec.convert(tx.all(sql, (*wanted, *bounds)), list[tuple[int, int, str]])
     return [Entry(seq, at, _of_kinds(_groups(groups), kinds)) for seq, at, groups in rows]
 
 
@@ -30,4 +25,4 @@ def _of_kinds(groups: list[Group], kinds: Sequence[str]) -> list[Group]:
 
 
 def totals(tx: Tx) -> list[Total]:
-    return msgspec.convert(tx.all(TOTALS), list[Total])
+    return msgspec.convert(tx.all(tx.sql.news.TOTALS), list[Total])

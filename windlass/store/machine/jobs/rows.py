@@ -1,4 +1,4 @@
-"""Jobs as rows: how new ones are written, and records read back."""
+"""Jobs as rows: what new ones are written as, and how they are read back."""
 
 from __future__ import annotations
 
@@ -14,19 +14,13 @@ from windlass.store.machine.codes import AGED, BAND, LANE, MIDDLE, READY, maybe_
 from windlass.store.machine.tx import Tx, decode, encode, ids_json
 from windlass.store.shared import STATES
 
-JOB_COLUMNS = (
-    "jobs.n, jobs.id, task, version, queue, priority, state, payload, meta, run, epoch, attempt, crashes, snoozes, "
-    "max_crashes, cancel, coalesce((SELECT workers.id FROM workers WHERE workers.n = jobs.worker), ''), reason, "
-    "fingerprint, enqueued_at, due_at, expires_at, started_at, finished_at, result, error, progress, terms, node"
-)
-
 VERSION, PRIORITY, PAYLOAD, META, STATE, PLACE, DUE = 2, 4, 5, 6, 7, 8, 9
 NODE, HOLD, NUMBER, LANE_NAME, TERMS = 16, 17, 18, 19, 20
-"""Places in a row of `admit`, the first ones of which are also those of `accept`."""
+"""Where what is in a row of ADMIT (``IntakeSql``). The rows of ACCEPT end before NODE."""
 
 
 def with_terms(tx: Tx, row: list[Any], terms: Terms | None, node: int = 0) -> str:
-    """A row of `accept` becomes one of `admit`; the lane it is in, empty for none."""
+    """Make a row of ACCEPT one of ADMIT; the lane it is in, empty for none."""
     task, priority = row[1], row[4]
     own = lane_of(terms, task, False)
     lane = own or (f"t{task}" if tx.gates and task in tx.book.gated else "")
@@ -45,31 +39,25 @@ def with_terms(tx: Tx, row: list[Any], terms: Terms | None, node: int = 0) -> st
 
 
 def get(tx: Tx, ids: Sequence[str]) -> list[Job | None]:
-    sql = f"SELECT {JOB_COLUMNS} FROM jobs WHERE id IN (SELECT value FROM json_each(?))"
-    found = {job.id: job for job in records(tx, tx.all(sql, (ids_json(ids),)))}
+    found = {job.id: job for job in jobs_of(tx, tx.all(tx.sql.rows.BY_ID, (ids_json(ids),)))}
     missing = [id for id in ids if id not in found]
     if missing and tx.graphs:
         found.update((job.id, job) for job in unaccepted(tx, missing))
     return [found.get(id) for id in ids]
 
 
-def records(tx: Tx, rows: list[Any]) -> list[Job]:
-    """The records of rows of JOB_COLUMNS, with their places in graphs."""
+def jobs_of(tx: Tx, rows: list[Any]) -> list[Job]:
+    """The jobs that rows of RowSql say, with their places in graphs."""
     jobs = [job(row) for row in rows]
     nodes = [row[-1] for row in rows if row[-1]]
     if nodes:
-        places = {n: place for n, *place in tx.all(PLACES, (ids_json(nodes),))}
+        places = {n: place for n, *place in tx.all(tx.sql.rows.PLACES, (ids_json(nodes),))}
         for row, record in zip(rows, jobs, strict=True):
             if row[-1] in places:
                 put_in_place(record, *places[row[-1]])
     return jobs
 
 
-PLACES = """
-SELECT v.n, coalesce(g.id, ''), v.spare, v.shape, v.aftermath, l.ins, l.outs, v.awaits, v.replaced
-FROM json_each(?) AS w CROSS JOIN nodes AS v ON v.n = w.value CROSS JOIN links AS l ON l.n = v.n
-LEFT JOIN graphs AS g ON g.n = v.graph
-"""
 _ins = msgspec.json.Decoder(list[In]).decode
 _outs = msgspec.json.Decoder(list[Out]).decode
 
@@ -83,18 +71,10 @@ def put_in_place(
         record.links = Links(_ins(ins), _outs(outs), spare, Shape(shape), bool(aftermath))
 
 
-UNACCEPTED = """
-SELECT v.n, v.id, v.state, v.run, v.reason, v.finished_at, v.result, v.error, p.body, g.created_at
-FROM json_each(?) AS w CROSS JOIN nodes AS v ON v.id = w.value CROSS JOIN graphs AS g ON g.n = v.graph
-LEFT JOIN parts AS p ON p.n = v.n
-WHERE g.state >= 0 AND (v.shape > 0 OR p.body IS NOT NULL)
-"""
-
-
 def unaccepted(tx: Tx, ids: Sequence[str]) -> list[Job]:
     """Nodes that are no jobs: joins, and jobs whose turn to be accepted has not come yet."""
-    rows = tx.all(UNACCEPTED, (ids_json(ids),))
-    places = {n: place for n, *place in tx.all(PLACES, (ids_json(row[0] for row in rows),))}
+    rows = tx.all(tx.sql.rows.UNACCEPTED, (ids_json(ids),))
+    places = {n: place for n, *place in tx.all(tx.sql.rows.PLACES, (ids_json(row[0] for row in rows),))}
     found = []
     for n, id, state, run, reason, finished_at, result, error, body, created_at in rows:
         record = Job(
@@ -118,7 +98,7 @@ _Row = tuple[
 
 
 def job(row: Sequence[Any]) -> Job:
-    """The record of a row of JOB_COLUMNS, which says so if it holds something else than it should."""
+    """The job that a row says: ValueError if it holds something else than it should."""
     (
         _, id, task, version, queue, priority, state, payload, meta, run, epoch, attempt, crashes, snoozes, max_crashes,
         cancel, worker, reason, fingerprint, enqueued_at, due_at, expires_at, started_at, finished_at, result, error,
