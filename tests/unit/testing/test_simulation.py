@@ -147,13 +147,7 @@ def no_acked_seq(patch: pytest.MonkeyPatch) -> None:
 
 def no_lease_extension(patch: pytest.MonkeyPatch) -> None:
     """A jump of the clock counts as silence."""
-
-    def jumped(self, now, gap, workers):
-        eaten = min(self.offset, gap)
-        self.offset -= eaten
-        return now - eaten
-
-    patch.setattr(memory_clock.StoreClock, "_jumped", jumped)
+    patch.setattr(memory_clock.StoreClock, "_extend", lambda self, gap, workers: None)
 
 
 def no_hidden_step_back(patch: pytest.MonkeyPatch) -> None:

@@ -19,10 +19,11 @@ from windlass.core.event import KINDS
 from windlass.core.event import Row as EventRow
 from windlass.core.job import Finished
 from windlass.store.base import StoreSettings
-from windlass.store.jobs import Declared, Presence
-from windlass.store.machine.clock import Tick, tick
+from windlass.store.clock import Tick, tick
+from windlass.store.jobs import Presence
 from windlass.store.machine.flow.book import Book
 from windlass.store.machine.sql import Statements
+from windlass.store.skills import Skills
 
 encode = msgspec.json.Encoder().encode
 decode = msgspec.json.decode
@@ -37,27 +38,6 @@ COUNTED = frozenset(
 """Kinds of events that happen to jobs and are added up. What those of workflows have for a task is a name."""
 
 _task_and_queue = itemgetter(1, 2)
-
-
-class Skills:
-    """What a worker said it can do, parsed once per content and not once per exchange."""
-
-    __slots__ = ("declares", "known", "open_queues", "queues", "queues_json")
-
-    def __init__(self, queues: list[str], declares: dict[str, Declared]) -> None:
-        self.queues, self.declares = queues, declares
-        self.queues_json = encode(queues).decode()
-        self.open_queues = frozenset(name[1:] for name in declares if name.startswith("*"))
-        self.known = frozenset(
-            (name, version) for name, said in declares.items() if name[0] != "*" for version in said.versions
-        )
-
-    def takes(self, queue: str, task: str, version: int) -> bool:
-        return (task, version) in self.known or queue in self.open_queues
-
-    def max_crashes(self, queue: str, task: str, limit: int) -> int:
-        said = self.declares.get(task) or self.declares.get(f"*{queue}")
-        return min(limit, said.max_crashes) if said and said.max_crashes else limit
 
 
 Who = Callable[[Skills], bool]

@@ -9,6 +9,8 @@ from windlass.core import lifecycle
 from windlass.core.event import Group
 from windlass.core.event import Row as EventRow
 from windlass.core.job import NewJob, State
+from windlass.core.limits import NO_LIMITS
+from windlass.store import rules
 from windlass.store.answers import Accept, Answer
 from windlass.store.memory import gates, unique
 from windlass.store.memory.nodes import Phase
@@ -39,14 +41,13 @@ class Batch:
         if known is None and hub.nodes and (known := hub.nodes.get(job.id)) is not None:
             phase = known.links.graph.phase if known.links is not None and known.links.graph is not None else None
             if phase is Phase.STAGED:
-                return Answer(Accept.CONFLICT, f"job {job.id!r} belongs to a workflow that is being submitted")
+                return rules.staged(job)
             if phase is Phase.DROPPED:
                 del hub.nodes[job.id]
                 known = None
         if known is not None:
             if (known.task, known.payload) != (job.task, job.payload):
-                what = "another task" if known.task != job.task else "other arguments"
-                return Answer(Accept.CONFLICT, f"job {job.id!r} exists with {what} ({known.task}, {known.state})")
+                return rules.conflict(job, known.task, known.state)
             self.events["duplicate"].append(event_row(known))
             return DUPLICATE
         if job.terms is not None or hub.gates:
@@ -73,7 +74,7 @@ class Batch:
         hub, terms = self.hub, job.terms
         gate = gates.of_queue(hub, job.queue)
         if gate is not None and gate.limits.draining:
-            return Answer(Accept.REFUSED, f"queue {job.queue!r} is draining and takes no new jobs")
+            return rules.draining(job)
         key = unique.held(hub, terms.unique, self.now) if terms is not None and terms.unique else None
         if key is not None and terms is not None:
             answer, replaced = unique.meet(hub, key, job, terms, self.now)
@@ -93,13 +94,12 @@ class Batch:
 
     def _full(self, job: NewJob, gate: gates.Gate | None) -> Answer | None:
         """Why a full queue does not take a job; with ``drop_oldest`` it makes room instead."""
-        said = gate.limits.max_ready if gate is not None else None
-        most = said if said is not None else job.terms.max_ready if job.terms is not None else 0
+        most = rules.full_at(job, gate.limits if gate is not None else NO_LIMITS)
         ready = self.hub.counts[job.queue][State.READY]
         if not most or ready < most or max(job.at, self.now + job.delay) > self.now:
             return None
         if job.terms is None or not job.terms.drop_oldest:
-            return Answer(Accept.FULL, f"queue {job.queue!r} has {ready} ready jobs, and takes {most}")
+            return rules.full(job, most)
         row = oldest(self.hub, job.queue)
         if row is not None:
             row.error, row.fingerprint = lifecycle.dropped_error(job.queue, most), "queue-full"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from windlass.store.answers import MAX_BATCH
 from windlass.store.items import Append, LogInfo, LogKeep, Record, StreamEnd, log_channel
+from windlass.store.rules import is_too_much, prunes_at
 
 if TYPE_CHECKING:
     from windlass.store.memory.hub import Hub
@@ -73,12 +74,7 @@ class Log:
         return record.position
 
     def is_too_much(self, now: int) -> bool:
-        keep, oldest = self.keep, self.records.oldest()
-        return (
-            0 < keep.count < len(self.records)
-            or 0 < keep.size < self.size
-            or (keep.age > 0 and oldest.at + keep.age <= now)
-        )
+        return is_too_much(self.keep, now, len(self.records), self.size, self.records.oldest().at)
 
     def prune(self, now: int, limit: int) -> int:
         """Let go of what is too much, the oldest first; how many records that were."""
@@ -165,5 +161,5 @@ def sweep(hub: Hub, now: int, limit: int) -> int:
 def next_check(hub: Hub, now: int) -> list[int]:
     """When a record will be too old, or now where more than is kept is there already."""
     kept = [log for log in hub.logs.values() if len(log.records)]
-    late = [now for log in kept if log.is_too_much(now)]
-    return late + [log.records.oldest().at + log.keep.age for log in kept if log.keep.age]
+    times = [prunes_at(log.keep, now, len(log.records), log.size, log.records.oldest().at) for log in kept]
+    return [time for time in times if time is not None]

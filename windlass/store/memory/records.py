@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 from windlass.core.event import Row as EventRow
 from windlass.core.job import Claim, Finished, Job, LogLine, NewJob, State
-from windlass.store.jobs import INLINE_MAX, Presence
+from windlass.store import rules
+from windlass.store.jobs import Presence
 from windlass.store.memory.nodes import Place
+from windlass.store.skills import Skills
 
 if TYPE_CHECKING:
     from windlass.store.memory.lanes import Lane
@@ -101,11 +103,7 @@ class Row:
         )  # fmt: skip
 
     def finished(self) -> Finished:
-        size = len(self.result or b"") + len(self.error or b"")
-        elsewhere = self.gathers and self.state is State.SUCCEEDED and self.result is None
-        if size > INLINE_MAX or elsewhere:
-            return Finished(self.id, self.state, reason=self.reason, inline=False)
-        return Finished(self.id, self.state, self.result, self.error, self.reason)
+        return rules.finished(self.id, self.state, self.result, self.error, self.reason, self.gathers)
 
     def job(self) -> Job:
         job = Job(
@@ -132,14 +130,12 @@ class WorkerRow:
     """One worker: its lease, its last exchange and what it holds."""
 
     __slots__ = (
-        "beat_at", "dead", "idle", "known", "last_seq", "lease_until", "open_queues", "presence", "refused",
-        "reserved", "running",
+        "beat_at", "dead", "idle", "last_seq", "lease_until", "presence", "refused", "reserved", "running", "skills",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.presence = Presence(id="", queues=[], declares={})
-        self.known: frozenset[tuple[str, int]] = frozenset()
-        self.open_queues: frozenset[str] = frozenset()
+        self.skills = Skills([], {})
         self.running: dict[str, Row] = {}
         self.last_seq = self.lease_until = self.beat_at = 0
         self.refused: list[str] = []
@@ -147,15 +143,12 @@ class WorkerRow:
         self.idle = self.dead = False
 
     def renew(self, presence: Presence, now: int) -> None:
-        if presence.declares != self.presence.declares:
-            named = {task: said for task, said in presence.declares.items() if not task.startswith("*")}
-            self.known = frozenset((task, version) for task, said in named.items() for version in said.versions)
-            self.open_queues = frozenset(task[1:] for task in presence.declares if task.startswith("*"))
+        if (presence.queues, presence.declares) != (self.presence.queues, self.presence.declares):
+            self.skills = Skills(presence.queues, presence.declares)
         self.presence, self.beat_at, self.lease_until = presence, now, now + presence.lease
 
     def takes(self, queue: str, task: str, version: int) -> bool:
-        return (task, version) in self.known or queue in self.open_queues
+        return self.skills.takes(queue, task, version)
 
     def max_crashes(self, row: Row) -> int:
-        said = self.presence.declares.get(row.task) or self.presence.declares.get(f"*{row.queue}")
-        return min(row.max_crashes, said.max_crashes) if said and said.max_crashes else row.max_crashes
+        return self.skills.max_crashes(row.queue, row.task, row.max_crashes)

@@ -27,7 +27,8 @@ from windlass.store.machine.graphs.lookups import Bequest, bequests
 from windlass.store.machine.jobs.asides import Group, declaring, groups
 from windlass.store.machine.jobs.expiry import expired_row
 from windlass.store.machine.jobs.moves import shift
-from windlass.store.machine.tx import Skills, Tx, Values, ids_json
+from windlass.store.machine.tx import Tx, Values, ids_json
+from windlass.store.skills import Skills
 
 SET_ASIDE = "UPDATE jobs SET hold = 1, aside_at = ? WHERE n IN (SELECT value FROM json_each(?))"
 TASK_AND_QUEUE = attrgetter("task", "queue")

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
-import msgspec
-
-from windlass.store.items import ANY, HEEDED, Commit, Committed, StreamEnd
+from windlass.store.items import Commit, Committed, StreamEnd
 from windlass.store.machine.graphs.staging import insert_graph
 from windlass.store.machine.items import items, logs
 from windlass.store.machine.jobs.intake import insert
 from windlass.store.machine.tx import Tx
+from windlass.store.rules import is_as_expected, is_heeded
 
 
 def commit(tx: Tx, step: Commit) -> Committed:
     kept = items.read(tx, [(put.shelf, put.key) for put in step.items]) if step.items else {}
     ends = [StreamEnd(logs.length(tx, new.log, new.stream)) for new in step.appends]
-    if not is_as_expected(step, kept, ends):
+    versions = [known.version for known in items.shown(step.items, kept)]
+    if not is_as_expected(step, versions, [end.length for end in ends]):
         return Committed(done=False, items=items.shown(step.items, kept), ends=ends)
     done = Committed(done=True, items=items.write(tx, step.items, kept))
     heed(tx, step)
@@ -32,20 +30,7 @@ def commit(tx: Tx, step: Commit) -> Committed:
 
 def heed(tx: Tx, step: Commit) -> None:
     """Workers are told of changed schedules: by jobs that come with the change, else one of them by itself."""
-    if any(put.shelf == HEEDED and put.body is not msgspec.UNSET for put in step.items):
+    if is_heeded(step):
         tx.heeded += 1
         if not step.jobs:
             tx.wake_any()
-
-
-def is_as_expected(step: Commit, kept: items.Kept, ends: list[StreamEnd]) -> bool:
-    for put in step.items:
-        known = kept.get((put.shelf, put.key))
-        if put.expect not in (ANY, known.version if known is not None else 0):
-            return False
-    added = Counter[tuple[str, str]]()
-    for new, end in zip(step.appends, ends, strict=True):
-        if new.expect not in (ANY, end.length + added[new.log, new.stream]):
-            return False
-        added[new.log, new.stream] += len(new.bodies)
-    return True

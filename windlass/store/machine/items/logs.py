@@ -15,6 +15,7 @@ import msgspec
 from windlass.store.answers import MAX_BATCH
 from windlass.store.items import Append, LogInfo, LogKeep, Record, StreamEnd, log_channel
 from windlass.store.machine.tx import Tx, ids_json
+from windlass.store.rules import is_too_much, prunes_at
 
 SHIFT = 44
 MASK = (1 << SHIFT) - 1
@@ -41,6 +42,10 @@ class Log(NamedTuple):
     @property
     def first(self) -> int:
         return self.last - self.many + 1
+
+    @property
+    def keep(self) -> LogKeep:
+        return LogKeep(age=self.keep_age, count=self.keep_count, size=self.keep_size)
 
 
 def find(tx: Tx, name: str) -> Log | None:
@@ -113,8 +118,7 @@ def infos(tx: Tx, names: Sequence[str]) -> list[LogInfo]:
 def info(name: str, log: Log | None) -> LogInfo:
     if log is None:
         return LogInfo(name=name)
-    keep = LogKeep(age=log.keep_age, count=log.keep_count, size=log.keep_size)
-    return LogInfo(name=name, first=log.first, last=log.last, count=log.many, size=log.size, keep=keep)
+    return LogInfo(name=name, first=log.first, last=log.last, count=log.many, size=log.size, keep=log.keep)
 
 
 # -- what stays
@@ -126,12 +130,12 @@ def retain(tx: Tx, name: str, keep: LogKeep) -> None:
 
 def prune(tx: Tx, log: Log, limit: int) -> int:
     """Let go of what is too much, the oldest first; how many records that were."""
-    if not (log.keep_age or 0 < log.keep_count < log.many or 0 < log.keep_size < log.size):
+    keep = log.keep
+    if not (keep.age or is_too_much(keep, tx.now, log.many, log.size, 0)):
         return 0
     start, many, size, last = log.base + log.first - 1, log.many, log.size, 0
     for place, at, body in tx.all(tx.sql.logs.OLDEST, (start, log.base + log.last, limit)):
-        too_old = log.keep_age > 0 and at + log.keep_age <= tx.now
-        if not (too_old or 0 < log.keep_count < many or 0 < log.keep_size < size):
+        if not is_too_much(keep, tx.now, many, size, at):
             break
         many, size, last = many - 1, size - body, place
     if last:
@@ -152,11 +156,9 @@ def next_check(tx: Tx) -> list[int]:
     """When a record will be too old, or now where more than is kept is there already."""
     times = []
     for log in map(Log._make, tx.all(tx.sql.logs.READ_KEPT)):
-        if log.keep_age:
-            times.append(log.keep_age + tx.value(tx.sql.logs.AT, (log.base + log.first,)))
-        if 0 < log.keep_count < log.many or 0 < log.keep_size < log.size:
-            times.append(tx.now)
-    return times
+        oldest = tx.value(tx.sql.logs.AT, (log.base + log.first,)) if log.keep_age else 0
+        times.append(prunes_at(log.keep, tx.now, log.many, log.size, oldest))
+    return [time for time in times if time is not None]
 
 
 # -- who is woken

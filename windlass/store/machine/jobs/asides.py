@@ -10,7 +10,8 @@ from windlass.core import lifecycle
 from windlass.core.event import Row as EventRow
 from windlass.store.machine.codes import FAILED
 from windlass.store.machine.jobs.moves import shift
-from windlass.store.machine.tx import Skills, Tx, Who, encode, ids_json
+from windlass.store.machine.tx import Tx, Who, encode, ids_json
+from windlass.store.skills import Skills
 
 
 def declaring(queue: str, task: str, version: int) -> Who:

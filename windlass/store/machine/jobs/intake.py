@@ -9,7 +9,8 @@ from typing import Any
 from windlass.core.event import Row as EventRow
 from windlass.core.job import NewJob
 from windlass.core.limits import NO_LIMITS, Limits
-from windlass.core.terms import DRAINING, queue_gate
+from windlass.core.terms import queue_gate
+from windlass.store import rules
 from windlass.store.answers import Accept, Answer
 from windlass.store.machine.codes import BAND, FAILED, READY, SCHEDULED, WAITING, to_text
 from windlass.store.machine.flow import uniques
@@ -108,7 +109,7 @@ class Intake:
         tx, terms = self.tx, job.terms
         limits = tx.book.limits(queue_gate(job.queue)) if tx.gates else NO_LIMITS
         if limits.draining:
-            return Answer(Accept.REFUSED, f"queue {job.queue!r} is {DRAINING} and takes in nothing new")
+            return rules.draining(job)
         hold = self._holder(terms.unique) if terms is not None and terms.unique else None
         if hold is not None and (met := self._meet(job, hold)) is not None:
             return met
@@ -139,7 +140,7 @@ class Intake:
     def _press(self, job: NewJob, limits: Limits) -> Answer | None:
         """A full queue: why not; or the oldest makes room."""
         tx, terms = self.tx, job.terms
-        most = limits.max_ready if limits.max_ready is not None else terms.max_ready if terms is not None else 0
+        most = rules.full_at(job, limits)
         if not most:
             return None
         if self._base is None:
@@ -147,7 +148,7 @@ class Intake:
         if self._base[job.queue] + self._ready[job.queue] + self._replacing.ready[job.queue] < most:
             return None
         if terms is None or not terms.drop_oldest:
-            return Answer(Accept.FULL, f"queue {job.queue!r} has {most} ready jobs or more")
+            return rules.full(job, most)
         if self._replacing.changed:  # priorities, or what is ready
             self._write()
         self._drop_oldest(job.queue, most)
@@ -228,15 +229,14 @@ def _known(job: NewJob, payload: str, said: list[Any], again: list[EventRow]) ->
     if (task, stored) == (job.task, payload):
         again.append([job.id, job.task, job.queue])
         return DUPLICATE
-    what = "another task" if task != job.task else "other arguments"
-    return Answer(Accept.CONFLICT, f"job {job.id!r} exists with {what} ({task}, {STATES[state]})")
+    return rules.conflict(job, task, STATES[state])
 
 
 def _known_node(job: NewJob, payload: str, said: list[Any], again: list[EventRow]) -> Answer:
     """The id is that of a node which is no job, or not yet."""
     task, stored, state, graph = said
     if graph < 0:
-        return Answer(Accept.CONFLICT, f"job {job.id!r} belongs to a workflow that is being submitted")
+        return rules.staged(job)
     return _known(job, payload, [task, stored, state], again)
 
 

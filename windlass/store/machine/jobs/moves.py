@@ -8,8 +8,8 @@ from typing import Any
 
 from windlass.core.job import Finished
 from windlass.core.terms import is_strict
-from windlass.store.jobs import INLINE_MAX
-from windlass.store.machine.codes import FIRST_TERMINAL, LANE, RUNNING, SUCCEEDED, maybe_bytes
+from windlass.store import rules
+from windlass.store.machine.codes import FIRST_TERMINAL, LANE, RUNNING, maybe_bytes
 from windlass.store.machine.tx import Tx, Values, decode, encode
 from windlass.store.shared import STATES
 
@@ -75,9 +75,4 @@ def tell_watchers(tx: Tx, gathering: Container[str] = ()) -> None:
 def finished(
     id: str, state: int, result: str | None, error: str | None, reason: str, gathers: bool = False
 ) -> Finished:
-    """``gathers``: its value is that of other nodes, and has to be put together where it has none at hand."""
-    outcome, failure = maybe_bytes(result), maybe_bytes(error)
-    elsewhere = gathers and state == SUCCEEDED and outcome is None
-    if elsewhere or len(outcome or b"") + len(failure or b"") > INLINE_MAX:
-        return Finished(id, STATES[state], reason=reason, inline=False)
-    return Finished(id, STATES[state], outcome, failure, reason)
+    return rules.finished(id, STATES[state], maybe_bytes(result), maybe_bytes(error), reason, gathers)

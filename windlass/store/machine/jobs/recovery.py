@@ -12,8 +12,9 @@ from windlass.core.job import State
 from windlass.store.machine.codes import CANCELLED, FAILED, READY, SCHEDULED
 from windlass.store.machine.jobs.asides import undeclare
 from windlass.store.machine.jobs.moves import shift
-from windlass.store.machine.tx import Skills, Tx, ids_json
+from windlass.store.machine.tx import Tx, ids_json
 from windlass.store.shared import CODE
+from windlass.store.skills import Skills
 
 
 def bury(tx: Tx, n: int, id: str, mark: int, crashed: bool, limit: int) -> list[int]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from windlass.store.machine.flow.lanes import next_opening
-from windlass.store.machine.tx import Skills, Tx
+from windlass.store.machine.tx import Tx
+from windlass.store.skills import Skills
 
 
 class WorkerRow(NamedTuple):

@@ -12,7 +12,8 @@ from windlass.store.machine.jobs.asides import groups, undeclare
 from windlass.store.machine.jobs.recovery import bury, recover
 from windlass.store.machine.jobs.sweeps import next_check
 from windlass.store.machine.jobs.views import look, next_due, worker_row
-from windlass.store.machine.tx import Memo, Skills, Tx, decode, encode
+from windlass.store.machine.tx import Memo, Tx, decode, encode
+from windlass.store.skills import Skills
 
 
 def beat(tx: Tx, presence: Presence, acked_seq: int, held: Sequence[str]) -> BeatReply:

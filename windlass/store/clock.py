@@ -1,4 +1,4 @@
-"""The store's clock as a pure function of what the file remembers: never backwards, forgiving of jumps.
+"""The store's clock as a pure function of what the store remembers: never backwards, forgiving of jumps.
 
 It reads no clock itself: the host's instant comes in as an argument.
 """
