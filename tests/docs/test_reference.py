@@ -25,7 +25,7 @@ from windlass.observe.names import STORE, WORKER, Spec
 from windlass.settings import AppOptions, Settings, WorkerOptions
 from windlass.store.base import StoreSettings
 from windlass.store.redis import faults, place
-from windlass.store.sqlite.place import DURABILITY, OPTIONS
+from windlass.store.sqlite.location import DURABILITY, OPTIONS
 from windlass.worker.plan import Plan
 from windlass.workflows import plan
 from windlass.workflows.work import IfFails

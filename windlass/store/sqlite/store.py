@@ -42,9 +42,9 @@ from windlass.store.reads import Fault, Page, QueueInfo, StoreInfo, Total, Worke
 from windlass.store.shared import check_batch, check_commits, host_clock
 from windlass.store.sqlite import exchange, mailboxes, mending, sweeps
 from windlass.store.sqlite.connection import SCHEMA
+from windlass.store.sqlite.location import parse_url
 from windlass.store.sqlite.mailbox import HAVE_SOCKETS, Mailbox
 from windlass.store.sqlite.ops import Kind
-from windlass.store.sqlite.place import parse_url
 from windlass.store.sqlite.thread import Database
 
 READ, RELAXED, DURABLE = Kind.READ, Kind.RELAXED, Kind.DURABLE
@@ -63,12 +63,12 @@ MAX_INPUTS = 4
 
 
 class SQLiteStore:
-    """Jobs in one local file. For the form of the URL see ``place.parse_url``."""
+    """Jobs in one local file. For the form of the URL see ``location.parse_url``."""
 
     def __init__(self, url: str, settings: StoreSettings, clock: Clock = host_clock) -> None:
         self.url = url
-        self.place = parse_url(url)
-        self._database = Database(self.place, settings, clock)
+        self.location = parse_url(url)
+        self._database = Database(self.location, settings, clock)
 
     async def open(self) -> None:
         if self._database.closed:
@@ -239,16 +239,16 @@ class SQLiteStore:
 
     async def info(self) -> StoreInfo:
         details, corrupt = await self._database.run(READ, lambda tx: (details_of(tx), mending.aside(tx)))
-        full = self.place.durability == "full"
+        full = self.location.durability == "full"
         warnings = [] if full else ["a power cut may undo the last moments (durability=normal)"]
         if corrupt:
             warnings.append(
                 f"{corrupt} damaged records were put aside in the table corrupt; their jobs are dead letters"
             )
         return StoreInfo(
-            engine="sqlite", version=apsw.sqlite_lib_version(), durability=PROMISES[self.place.durability],
-            location=str(self.place.path), warnings=warnings,
-            details=details | {"synchronous": self.place.durability, "timeout": f"{self.place.timeout:g} s"},
+            engine="sqlite", version=apsw.sqlite_lib_version(), durability=PROMISES[self.location.durability],
+            location=str(self.location.path), warnings=warnings,
+            details=details | {"synchronous": self.location.durability, "timeout": f"{self.location.timeout:g} s"},
         )  # fmt: skip
 
 

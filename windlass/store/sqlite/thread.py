@@ -23,10 +23,10 @@ from windlass.store.base import Clock, StoreSettings
 from windlass.store.machine.tx import Memo
 from windlass.store.sqlite import mailboxes
 from windlass.store.sqlite.connection import BROKEN, BUSY, NOT_DAMAGE, Patience, connect, mapped
+from windlass.store.sqlite.location import Location, check_location
 from windlass.store.sqlite.mailbox import Mailbox, Outbox
 from windlass.store.sqlite.mending import mend
 from windlass.store.sqlite.ops import Kind, Op, resolve
-from windlass.store.sqlite.place import Place, check_place
 from windlass.store.sqlite.tx import FileTx
 
 log = logging.getLogger("windlass.store")
@@ -61,9 +61,9 @@ STAYS_CHECKED = 1.0
 class Database:
     """A connection with its thread. ``run`` is called on event loops, ``run_here`` on other threads."""
 
-    def __init__(self, place: Place, settings: StoreSettings, clock: Clock) -> None:
-        self.place, self.clock, self.memo = place, clock, Memo(settings)
-        self._patience = Patience(place.timeout)
+    def __init__(self, location: Location, settings: StoreSettings, clock: Clock) -> None:
+        self.location, self.clock, self.memo = location, clock, Memo(settings)
+        self._patience = Patience(location.timeout)
         self._reset()
 
     def _reset(self) -> None:
@@ -89,7 +89,7 @@ class Database:
     def start(self) -> None:
         """Open the file and start the thread. Raises what is wrong with the file."""
         with self._life:  # whoever gives up waiting for this may stop it while it goes on
-            check_place(self.place.path)
+            check_location(self.location.path)
             with self._lock:
                 self._connection()
             self._outbox = Outbox()
@@ -219,7 +219,7 @@ class Database:
                 error = error if len(batch) == 1 else self._attempt([op])
                 if error is not None:
                     error = self._mend(op, error)
-                op.error = op.error if error is None else mapped(error, self.place.path)
+                op.error = op.error if error is None else mapped(error, self.location.path)
                 resolve([op])
             return
         resolve(batch)
@@ -284,7 +284,7 @@ class Database:
 
     def _sync(self, db: apsw.Connection, kind: Kind) -> None:
         """Wait for the disk at commit, or not. SQLite takes this outside of transactions only."""
-        wanted = 2 if kind is Kind.DURABLE and self.place.durability == "full" else 1
+        wanted = 2 if kind is Kind.DURABLE and self.location.durability == "full" else 1
         if wanted != self._synchronous:
             db.execute("PRAGMA synchronous = FULL" if wanted == 2 else "PRAGMA synchronous = NORMAL")
             self._synchronous = wanted
@@ -305,7 +305,7 @@ class Database:
         if self._db is not None and not self._stays():
             self._disconnect()
         if self._db is None:
-            self._db = connect(self.place.path, self._patience, self.clock)
+            self._db = connect(self.location.path, self._patience, self.clock)
             self._db.set_wal_hook(self._committed)
             self._file, self._checked, self._synchronous = self._identity(), time.monotonic(), 0
         return self._db
@@ -320,7 +320,7 @@ class Database:
 
     def _identity(self) -> tuple[int, int]:
         try:
-            found = os.stat(self.place.path)
+            found = os.stat(self.location.path)
         except OSError:
             return 0, 0
         return found.st_dev, found.st_ino

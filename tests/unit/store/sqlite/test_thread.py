@@ -380,14 +380,14 @@ async def test_an_opening_that_nobody_waits_for_is_closed_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, go_on = threading.Event(), threading.Event()
-    plain = thread.check_place
+    plain = thread.check_location
 
     def slow(path: str) -> None:
         begun.set()
         assert go_on.wait(20)
         plain(path)
 
-    monkeypatch.setattr(thread, "check_place", slow)
+    monkeypatch.setattr(thread, "check_location", slow)
     store = SQLiteStore(f"sqlite:///{tmp_path}/jobs.db", StoreSettings())
     opening = asyncio.create_task(store.open())
     assert await asyncio.to_thread(begun.wait, 20)

@@ -29,15 +29,15 @@ def read(tx: Tx, wanted: Sequence[tuple[str, str]]) -> Kept:
 def write(tx: Tx, puts: Sequence[Put], kept: Kept) -> list[Item]:
     """Put what may be put; ``kept`` is what was there before. What is said last of a key holds."""
     for put in puts:
-        place = (put.shelf, put.key)
+        where = (put.shelf, put.key)
         if put.body is None:
-            tx.run(tx.sql.items.TAKE_OFF, place)
-            kept.pop(place, None)
+            tx.run(tx.sql.items.TAKE_OFF, where)
+            kept.pop(where, None)
         elif put.body is not msgspec.UNSET:
-            known = kept.get(place)
+            known = kept.get(where)
             version = known.version if known is not None and known.body == put.body else tx.take_ranks(1)
-            tx.run(tx.sql.items.WRITE, (*place, version, tx.now + put.ttl if put.ttl else 0, put.body))
-            kept[place] = Item(shelf=put.shelf, key=put.key, body=put.body, ttl=put.ttl, version=version)
+            tx.run(tx.sql.items.WRITE, (*where, version, tx.now + put.ttl if put.ttl else 0, put.body))
+            kept[where] = Item(shelf=put.shelf, key=put.key, body=put.body, ttl=put.ttl, version=version)
     return shown(puts, kept)
 
 

@@ -11,7 +11,7 @@ import pytest
 from windlass.errors import ConfigError, StoreError
 from windlass.store.base import StoreSettings
 from windlass.store.sqlite import SQLiteStore
-from windlass.store.sqlite.place import check_place, parse_url
+from windlass.store.sqlite.location import check_location, parse_url
 
 MOUNTS = """\
 22 1 254:0 / / rw,relatime - ext4 /dev/vda rw
@@ -62,14 +62,14 @@ def test_network_filesystems_are_refused(
     (tmp_path / "mountinfo").write_text(MOUNTS)
     monkeypatch.setattr(Path, "is_dir", lambda self: str(self) == folder)
     with pytest.raises(ConfigError, match=rf"network filesystem \({kind}\)"):
-        check_place(Path(folder, "jobs.db"), tmp_path / "mountinfo")
+        check_location(Path(folder, "jobs.db"), tmp_path / "mountinfo")
 
 
 @pytest.mark.parametrize("folder", ["/", "/srv/share/local", "/srv/shared"])
 def test_local_ones_are_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str) -> None:
     (tmp_path / "mountinfo").write_text(MOUNTS)
     monkeypatch.setattr(Path, "is_dir", lambda self: str(self) == folder)
-    check_place(Path(folder, "jobs.db"), tmp_path / "mountinfo")
+    check_location(Path(folder, "jobs.db"), tmp_path / "mountinfo")
 
 
 async def test_a_missing_directory_is_named(tmp_path: Path) -> None:

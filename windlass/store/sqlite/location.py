@@ -20,7 +20,7 @@ NETWORK_FILESYSTEMS = frozenset(
 """Filesystems on which SQLite's locks or its shared memory do not work between machines, or at all."""
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """A parsed URL. ``timeout`` is in seconds."""
 
     path: Path
@@ -28,7 +28,7 @@ class Place(NamedTuple):
     timeout: float
 
 
-def parse_url(url: str) -> Place:
+def parse_url(url: str) -> Location:
     """``sqlite:///file.db`` is relative to the working directory, ``sqlite:////srv/file.db`` is absolute.
 
     Options: ``durability=full`` (the default: an accepted job survives a power cut) or ``normal`` (it survives the
@@ -46,7 +46,7 @@ def parse_url(url: str) -> Place:
     if durability not in DURABILITY:
         hint = did_you_mean(durability, DURABILITY)
         raise ConfigError(f"durability is {durability!r} in {url!r}{hint}; give full or normal")
-    return Place(Path(unquote(parts.path[1:])).absolute(), durability, _seconds(options.get("timeout", "30"), url))
+    return Location(Path(unquote(parts.path[1:])).absolute(), durability, _seconds(options.get("timeout", "30"), url))
 
 
 def _seconds(text: str, url: str) -> float:
@@ -59,7 +59,7 @@ def _seconds(text: str, url: str) -> float:
     return seconds
 
 
-def check_place(path: Path, mounts: Path = Path("/proc/self/mountinfo")) -> None:
+def check_location(path: Path, mounts: Path = Path("/proc/self/mountinfo")) -> None:
     """Refuse what cannot work before SQLite finds out the hard way."""
     if not path.parent.is_dir():
         raise StoreError(f"cannot open {path}: there is no directory {path.parent}")
