@@ -5,7 +5,7 @@ from __future__ import annotations
 BEATEN = "SELECT n, dead, lease_until, mark FROM workers WHERE id = ?"
 RUNNING = "SELECT n, id, seq FROM jobs WHERE state = 3 AND worker = ?"
 ADD = "INSERT INTO workers (id, lease, lease_until, beat_at, mark) VALUES (?, ?, ?, ?, ?) RETURNING n"
-SAY = "INSERT OR REPLACE INTO presences VALUES (?, ?)"
+SAY = "INSERT INTO presences VALUES (?, ?) ON CONFLICT DO UPDATE SET body = excluded.body"
 DEAD = "UPDATE workers SET dead = 1 WHERE n = ?"
 RENEW = "UPDATE workers SET lease = ?, lease_until = ?, beat_at = ?, mark = ? WHERE n = ?"
 HAS_WORK = """
