@@ -8,6 +8,16 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from windlass.store.machine.graphs.sql import (
+    AuditSql,
+    InheritedSql,
+    LookupSql,
+    NodeSql,
+    OpeningSql,
+    RetentionSql,
+    StagingSql,
+    TodoSql,
+)
 from windlass.store.machine.items.sql import ItemSql
 
 
@@ -41,4 +51,12 @@ class Statements(Protocol):
     """All of them."""
 
     tx: TxSql
+    audits: AuditSql
+    inherited: InheritedSql
     items: ItemSql
+    lookups: LookupSql
+    nodes: NodeSql
+    opening: OpeningSql
+    retention: RetentionSql
+    staging: StagingSql
+    todos: TodoSql

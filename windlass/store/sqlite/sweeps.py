@@ -107,7 +107,7 @@ def look_after_graphs(tx: FileTx, limit: int, reply: SweepReply) -> None:
     """Graphs that were never committed, that are past their bucket's age, and that nothing moves any more."""
     for graph in audits.stale(tx, limit):
         drop(tx, graph)
-    doomed = retention.prune(tx, [retention.Weighed(*row) for row in tx.all(retention.OLD, (tx.now,))])
+    doomed = retention.prune_full(tx)
     if doomed:
         put_up(tx, [Todo(Op.PRUNE, graph.n, 0, graph.n) for graph in doomed])
         reply.pruned += len(doomed)

@@ -13,24 +13,17 @@ from windlass.store.machine.graphs.web import Web
 from windlass.store.machine.tx import Tx
 from windlass.store.shared import STATES
 
-STALE = "SELECT n FROM graphs WHERE state = -1 AND looked_at <= ? LIMIT ?"
-NEXT = "SELECT n FROM graphs WHERE state = 0 AND looked_at <= ? ORDER BY looked_at LIMIT ?"
-BUSY = "SELECT EXISTS (SELECT 1 FROM todos WHERE graph = ?)"
-TIMES = (
-    "SELECT (SELECT min(looked_at) FROM graphs WHERE state = -1), (SELECT min(looked_at) FROM graphs WHERE state = 0)"
-)
-
 
 def stale(tx: Tx, limit: int) -> list[int]:
     """What was staged and never committed."""
-    return [n for (n,) in tx.all(STALE, (tx.now - tx.settings.staged_for, limit))]
+    return [n for (n,) in tx.all(tx.sql.audits.STALE, (tx.now - tx.settings.staged_for, limit))]
 
 
 def next_check(tx: Tx) -> list[int]:
     """When a sweep is needed for the sake of graphs."""
     if not tx.graphs:
         return []
-    staged, audited = tx.one(TIMES)
+    staged, audited = tx.one(tx.sql.audits.TIMES)
     waits = ((staged, tx.settings.staged_for), (audited, tx.settings.audit_every))
     return [since + wait for since, wait in waits if since is not None]
 
@@ -39,13 +32,13 @@ def is_busy(tx: Tx, graph: Graph) -> bool:
     """Whether there is a todo of its own, which will move it on, or an end in this very step that is yet to spread."""
     if any(graph.n < node <= graph.last for node, _ in tx.ended):
         return True
-    return bool(tx.todos) and bool(tx.value(BUSY, (graph.n,)))
+    return bool(tx.todos) and bool(tx.value(tx.sql.audits.HAS_TODO, (graph.n,)))
 
 
 def audit(web: Web, limit: int) -> list[Graph]:
     """Look at the graphs whose turn it is, so many members in all; those that are to be repaired."""
     tx, broken = web.tx, []
-    for (n,) in tx.all(NEXT, (tx.now - tx.settings.audit_every, limit)):
+    for (n,) in tx.all(tx.sql.audits.NEXT, (tx.now - tx.settings.audit_every, limit)):
         graph = web.graph_numbered(n)
         if graph is None or limit <= 0:
             break

@@ -4,18 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from windlass.store.jobs import INLINE_MAX
-from windlass.store.machine.codes import SUCCEEDED
 from windlass.store.machine.tx import Tx, ids_json
-
-SIZE = "iif(substr({0}, 1, 1) = char(1), (length({0}) - 1) / 2, octet_length({0}))"
-"""How many bytes a result has, whichever way it is written (codes.py)."""
-VALUE = f"iif(state = {SUCCEEDED} AND {SIZE.format('result')} <= {INLINE_MAX}, result, NULL)"
-OUTCOMES = (
-    f"SELECT w.value, {VALUE}, error, fingerprint FROM json_each(?1) AS w CROSS JOIN jobs ON jobs.id = w.value "
-    f"UNION ALL SELECT w.value, {VALUE}, error, '' FROM json_each(?1) AS w CROSS JOIN nodes AS v ON v.id = w.value "
-    "WHERE v.shape > 0"
-)
 
 
 class Value(msgspec.Struct):
@@ -67,7 +56,7 @@ class Handed:
         if not ids:
             return
         self._unread = ({}, {})
-        for id, text, error, fingerprint in self.tx.all(OUTCOMES, (ids_json(ids),)):
+        for id, text, error, fingerprint in self.tx.all(self.tx.sql.inherited.READ, (ids_json(ids),)):
             # A job comes before what is left of a graph that was dropped.
             value, fault = values.pop(id, None), faults.pop(id, None)
             if value is not None:

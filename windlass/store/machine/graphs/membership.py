@@ -18,11 +18,6 @@ from windlass.store.machine.graphs.web import Web
 from windlass.store.machine.tx import Tx, ids_json
 from windlass.store.shared import STATES
 
-UNOPENED = """
-SELECT v.n FROM json_each(?) AS w CROSS JOIN nodes AS v ON v.id = w.value CROSS JOIN graphs AS g ON g.n = v.graph
-WHERE g.state >= 0 AND EXISTS (SELECT 1 FROM parts WHERE n = v.n)
-"""
-
 
 def on_graphs(tx: Tx, change: Change, ids: Sequence[str]) -> dict[str, str]:
     """Act on those ids that are graphs: for each of these why not, or nothing. Jobs that are not accepted yet are."""
@@ -31,7 +26,7 @@ def on_graphs(tx: Tx, change: Change, ids: Sequence[str]) -> dict[str, str]:
         if graph.state != STAGED:
             answers[str(graph.id)] = _on_graph(web, graph, change)
     others = [id for id in ids if id not in answers]
-    for (n,) in tx.all(UNOPENED, (ids_json(others),)) if others else ():
+    for (n,) in tx.all(tx.sql.opening.UNOPENED, (ids_json(others),)) if others else ():
         for node in web.numbered([n]):
             graph_of = web.graph(node)
             if graph_of is not None:

@@ -17,27 +17,6 @@ from windlass.store.machine.jobs.records import with_terms
 from windlass.store.machine.tx import Tx, decode, encode, ids_json
 from windlass.store.shared import CODE
 
-PART = (
-    "json_array(v.n, v.open, v.broken, v.spare, v.delay, v.at, v.expires_in, v.shape, v.aftermath, v.watched, "
-    "json(p.body))"
-)
-PARTS = (
-    f"SELECT json_group_array({PART} ORDER BY v.n) "
-    "FROM (SELECT * FROM nodes WHERE n > ? AND n <= ? ORDER BY n LIMIT ?) AS v "
-    "LEFT JOIN parts AS p ON p.n = v.n"
-)
-
-
-PARTS_IN = (
-    f"SELECT json_group_array({PART} ORDER BY w.key, v.n) FROM json_each(?) AS w "
-    "CROSS JOIN nodes AS v ON v.n > w.value ->> 0 AND v.n <= w.value ->> 1 LEFT JOIN parts AS p ON p.n = v.n"
-)
-TAKE_PARTS = "DELETE FROM parts WHERE n IN (SELECT value FROM json_each(?))"
-PARTS_OF = (
-    f"SELECT json_group_array({PART} ORDER BY v.n) FROM json_each(?) AS w CROSS JOIN nodes AS v ON v.n = w.value "
-    "LEFT JOIN parts AS p ON p.n = v.n"
-)
-
 
 class Body(msgspec.Struct, array_like=True):
     """What is kept of a job until it is accepted."""
@@ -59,7 +38,7 @@ class Body(msgspec.Struct, array_like=True):
 
 
 class Part(msgspec.Struct, array_like=True):
-    """A node that is to be opened; the order of the fields is the order of PART. Joins have no body, nor have jobs that
+    """A node that is to be opened; which is a row of them in JSON. Joins have no body, nor have jobs that
     were opened before their turn."""
 
     n: int
@@ -93,7 +72,7 @@ def open_page(web: Web, graph: Graph, cursor: int, limit: int) -> tuple[int, int
     web.flush()
     parts = read_parts(web.tx, cursor, graph.last, limit)
     last = parts[-1].n if len(parts) == limit else graph.last
-    web.tx.run("DELETE FROM parts WHERE n > ? AND n <= ?", (cursor, last))
+    web.tx.run(web.tx.sql.opening.TAKE_PAGE, (cursor, last))
     graph.opened = last - graph.n
     web.change_graph(graph)
     open_parts(web, [(graph, part) for part in parts])
@@ -104,8 +83,8 @@ def open_wholes(web: Web, places: Sequence[tuple[Graph, int]]) -> int:
     """All that is left to open of graphs, each behind a node; how many nodes that is."""
     web.flush()
     ranges = encode([(cursor, graph.last) for graph, cursor in places]).decode()
-    parts = _parts(web.tx.value(PARTS_IN, (ranges,)))
-    web.tx.run(TAKE_PARTS, (ids_json(part.n for part in parts),))
+    parts = _parts(web.tx.value(web.tx.sql.opening.BY_RANGES, (ranges,)))
+    web.tx.run(web.tx.sql.opening.TAKE, (ids_json(part.n for part in parts),))
     opened, at = [], 0
     for part in parts:
         while part.n > places[at][0].last or part.n <= places[at][1]:
@@ -119,7 +98,7 @@ def open_wholes(web: Web, places: Sequence[tuple[Graph, int]]) -> int:
 
 
 def read_parts(tx: Tx, after: int, last: int, limit: int) -> list[Part]:
-    return _parts(tx.value(PARTS, (after, last, limit)))
+    return _parts(tx.value(tx.sql.opening.PAGE, (after, last, limit)))
 
 
 def open_early(web: Web, graph: Graph, numbers: Sequence[int]) -> None:
@@ -127,8 +106,8 @@ def open_early(web: Web, graph: Graph, numbers: Sequence[int]) -> None:
     if not numbers:
         return
     web.flush()
-    parts = _parts(web.tx.value(PARTS_OF, (ids_json(numbers),)))
-    web.tx.run(TAKE_PARTS, (ids_json(numbers),))
+    parts = _parts(web.tx.value(web.tx.sql.opening.BY_NUMBER, (ids_json(numbers),)))
+    web.tx.run(web.tx.sql.opening.TAKE, (ids_json(numbers),))
     open_parts(web, [(graph, part) for part in parts])
 
 
@@ -143,7 +122,7 @@ def open_parts(web: Web, opened: Sequence[tuple[Graph, Part]]) -> None:
             due_now.append(part.n)
     if rows:
         web.wake_for_due()
-        tx.run("INSERT INTO admit VALUES (?, ?)", (tx.now, encode(rows).decode()))
+        tx.run(tx.sql.opening.ADMIT, (tx.now, encode(rows).decode()))
         _move_watches(tx, [part.n for _, part in opened if part.watched and part.body])
     web.forget(part.n for _, part in opened)
     for node in web.numbered(due_now):
@@ -152,7 +131,7 @@ def open_parts(web: Web, opened: Sequence[tuple[Graph, Part]]) -> None:
 
 
 def _row(web: Web, part: Part, body: Body, free: bool) -> list[Any]:
-    """A job as `admit` in steps.sql takes it."""
+    """A job as ``ADMIT`` takes it."""
     tx, state, place, expires = web.tx, WAITING, 0, body.expires_at
     due = max(part.at, tx.now + part.delay if part.delay else 0) if free else 0
     if free:
@@ -181,7 +160,5 @@ def _move_watches(tx: Tx, watched: list[int]) -> None:
     """Who watched a node from before it was a job watches the job."""
     if watched:
         numbers = ids_json(watched)
-        tx.run("UPDATE watches SET job = (SELECT n FROM jobs WHERE id = (SELECT id FROM nodes WHERE n = -watches.job)) "
-               "WHERE job IN (SELECT -value FROM json_each(?))", (numbers,))  # fmt: skip
-        tx.run("UPDATE jobs SET watched = 1 WHERE id IN (SELECT id FROM nodes WHERE n IN "
-               "(SELECT value FROM json_each(?)))", (numbers,))  # fmt: skip
+        tx.run(tx.sql.opening.MOVE_WATCHES, (numbers,))
+        tx.run(tx.sql.opening.WATCHED, (numbers,))

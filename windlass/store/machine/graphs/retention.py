@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from windlass.core.keep import Bucket, read_bucket
 from windlass.store.machine.codes import SUCCEEDED, WAITING
-from windlass.store.machine.graphs.nodes import DROPPED, GRAPH, Graph, Node, graphs_of
+from windlass.store.machine.graphs.nodes import Graph, Node, graphs_of
 from windlass.store.machine.graphs.web import Web
 from windlass.store.machine.tx import Tx, encode, ids_json
 
@@ -24,32 +24,6 @@ APART = "\x01"
 
 BOUND = 100
 """So many workflows are dropped in one go; if that is not enough, a sweep goes on."""
-
-ADD = """
-INSERT INTO buckets (name, most, age, size)
-SELECT value ->> 0, CAST(value ->> 0 AS INTEGER), CAST(substr(value ->> 0, instr(value ->> 0, '|') + 1) AS INTEGER),
-    value ->> 1
-FROM json_each(?) WHERE true
-ON CONFLICT DO UPDATE SET size = size + excluded.size RETURNING n, name, size, (
-    SELECT finished_at FROM graphs WHERE bucket = buckets.n AND bucket > 0 ORDER BY place LIMIT 1
-)
-"""
-OLDEST = f"""
-SELECT b.value, json_group_array({GRAPH} ORDER BY g.place) FROM json_each(?) AS b CROSS JOIN graphs AS g
-WHERE g.n IN (SELECT n FROM graphs WHERE bucket = b.value AND bucket > 0 ORDER BY place LIMIT ?)
-GROUP BY b.key
-"""
-HIDE = f"UPDATE graphs SET state = {DROPPED}, bucket = 0, id = NULL WHERE n IN (SELECT value FROM json_each(?))"
-NAMES = "SELECT n, name FROM buckets WHERE n IN (SELECT value FROM json_each(?))"
-LESS = "UPDATE buckets SET size = size - (c.value ->> 1) FROM json_each(?) AS c WHERE buckets.n = c.value ->> 0"
-OLD = """
-SELECT n, name, size FROM buckets WHERE size > 0 AND substr(name, -1) = char(1) AND (
-    (most >= 0 AND size > most)
-    OR (age >= 0 AND age + (
-        SELECT finished_at FROM graphs WHERE bucket = buckets.n AND bucket > 0 ORDER BY place LIMIT 1
-    ) <= ?)
-)
-"""
 
 
 class Weighed(NamedTuple):
@@ -81,7 +55,7 @@ def file_graphs(web: Web) -> None:
     weights = Counter[str]()
     for n, name in names.items():
         weights[name + APART] += _weight(name, web.graphs[n].nodes)
-    found = tx.all(ADD, (encode(list(weights.items())).decode(),))
+    found = tx.all(tx.sql.retention.ADD, (encode(list(weights.items())).decode(),))
     numbers = {name: n for n, name, *_ in found}
     for place, (n, name) in enumerate(names.items(), tx.take_ranks(len(names))):
         graph = web.change_graph(web.graphs[n])
@@ -96,11 +70,11 @@ def file_graphs(web: Web) -> None:
 def _take_out(web: Web) -> None:
     """Buckets weigh less by the workflows that are under way again."""
     tx, resumed, web.resumed = web.tx, web.resumed, []
-    names = dict(tx.all(NAMES, (ids_json({bucket for bucket, _ in resumed}),)))
+    names = dict(tx.all(tx.sql.retention.NAMES, (ids_json({bucket for bucket, _ in resumed}),)))
     less = Counter[int]()
     for bucket, nodes in resumed:
         less[bucket] += _weight(names[bucket], nodes)
-    tx.run(LESS, (encode(list(less.items())).decode(),))
+    tx.run(tx.sql.retention.TAKE_OUT, (encode(list(less.items())).decode(),))
 
 
 def _is_awaited(web: Web, graph: Graph) -> bool:
@@ -129,15 +103,15 @@ def prune(tx: Tx, buckets: Sequence[Weighed]) -> list[Graph]:
     if not buckets:
         return []
     looks = (ids_json(bucket.n for bucket in buckets), max(_reach(bucket) for bucket in buckets) + 1)
-    found = {n: graphs_of(graphs) for n, graphs in tx.all(OLDEST, looks)}
+    found = {n: graphs_of(graphs) for n, graphs in tx.all(tx.sql.retention.OLDEST, looks)}
     doomed, less = list[Graph](), list[tuple[int, int]]()
     for bucket in buckets:
         gone, weight = _beyond(tx, bucket, found.get(bucket.n, []))
         doomed += gone
         less.append((bucket.n, weight))
     if doomed:
-        tx.run(HIDE, (ids_json(graph.n for graph in doomed),))
-        tx.run(LESS, (encode(less).decode(),))
+        tx.run(tx.sql.retention.HIDE, (ids_json(graph.n for graph in doomed),))
+        tx.run(tx.sql.retention.TAKE_OUT, (encode(less).decode(),))
     return doomed
 
 
@@ -161,14 +135,17 @@ def _beyond(tx: Tx, bucket: Weighed, graphs: Sequence[Graph]) -> tuple[list[Grap
     return gone, bucket.size - size
 
 
+def prune_full(tx: Tx) -> list[Graph]:
+    """The same for all buckets that are over their count or have a workflow past their age."""
+    return prune(tx, [Weighed(*row) for row in tx.all(tx.sql.retention.FULL, (tx.now,))])
+
+
 def drop(tx: Tx, graph: int) -> None:
     """Take one out of sight, whatever bucket it is in."""
-    bucket, nodes, name = tx.one(
-        "SELECT bucket, nodes, (SELECT name FROM buckets WHERE n = bucket) FROM graphs WHERE n = ?", (graph,)
-    )
-    tx.run(HIDE, (ids_json([graph]),))
+    bucket, nodes, name = tx.one(tx.sql.retention.OF_GRAPH, (graph,))
+    tx.run(tx.sql.retention.HIDE, (ids_json([graph]),))
     if bucket:
-        tx.run(LESS, (encode([(bucket, _weight(name, nodes))]).decode(),))
+        tx.run(tx.sql.retention.TAKE_OUT, (encode([(bucket, _weight(name, nodes))]).decode(),))
 
 
 def resume(web: Web, graph: Graph) -> None:

@@ -11,38 +11,17 @@ from windlass.core.links import WIDTH, Inject, Links
 from windlass.store.answers import Accept, GraphAnswer
 from windlass.store.machine.codes import to_text
 from windlass.store.machine.graphs import retention
-from windlass.store.machine.graphs.nodes import DROPPED, STAGED, Graph
+from windlass.store.machine.graphs.nodes import STAGED, Graph
 from windlass.store.machine.graphs.opening import Part, body_of, open_parts
 from windlass.store.machine.graphs.todos import Op, Step, Todo, put_up, work_off
 from windlass.store.machine.graphs.web import Web
 from windlass.store.machine.tx import Tx, encode, ids_json
 
-TAKEN = (
-    "SELECT id FROM jobs WHERE id IN (SELECT value FROM json_each(?1)) UNION ALL "
-    "SELECT v.id FROM json_each(?1) AS w CROSS JOIN nodes AS v ON v.id = w.value WHERE "
-    f"coalesce((SELECT state FROM graphs WHERE n = v.graph), 0) <> {DROPPED} LIMIT 1"
-)
-STAGE_NODES = """
-INSERT INTO nodes (n, graph, id, shape, spare, aftermath, open, source, inject, delay, at, expires_in, edges)
-SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7,
-    value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12 FROM jsonb_each(?)
-"""
-STAGE_LINKS = "INSERT INTO links SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?)"
-STAGE_PARTS = "INSERT INTO parts SELECT value ->> 0, value ->> 1 FROM json_each(?)"
-HAVE_NODES = "UPDATE jobs SET node = c.value ->> 1 FROM json_each(?) AS c WHERE jobs.n = c.value ->> 0"
-COMMIT = """
-UPDATE graphs SET state = 0, staged = nodes, created_at = ?2, looked_at = ?2
-WHERE n IN (SELECT value FROM json_each(?1))
-"""
-WHOLE = (
-    "SELECT g.n FROM json_each(?) AS w CROSS JOIN graphs AS g ON g.n = w.value WHERE g.staged = g.nodes "
-    "AND EXISTS (SELECT 1 FROM nodes WHERE id = g.id AND graph = g.n)"
-)
 NO_LINKS = Links()
 
 
 def insert_graph(tx: Tx, new: NewGraph, first: int, nodes: Sequence[NewJob], commit: bool) -> GraphAnswer:
-    row = tx.one("SELECT n, state, digest, staged FROM graphs WHERE id = ?", (new.id,))
+    row = tx.one(tx.sql.staging.KNOWN, (new.id,))
     n, state, digest, staged = row or (0, STAGED, new.digest, 0)
     if digest != new.digest:
         return GraphAnswer(Accept.CONFLICT, f"workflow {new.id!r} exists with other contents", staged)
@@ -65,7 +44,7 @@ def insert_graph(tx: Tx, new: NewGraph, first: int, nodes: Sequence[NewJob], com
     _stage(tx, n, staged, fresh, now)
     staged += len(fresh)
     if not whole:
-        tx.run("UPDATE graphs SET staged = ?, looked_at = ? WHERE n = ?", (staged, tx.now, n))
+        tx.run(tx.sql.staging.STAGED, (staged, tx.now, n))
         status, reason = (Accept.REFUSED, "nodes are missing") if commit else (Accept.ACCEPTED, "")
         return GraphAnswer(status, reason, staged)
     commit_graphs(tx, [(n, new.id, new.name)])
@@ -74,7 +53,7 @@ def insert_graph(tx: Tx, new: NewGraph, first: int, nodes: Sequence[NewJob], com
 
 
 def _more(tx: Tx, n: int) -> bool:
-    return bool(tx.value("SELECT opened < nodes FROM graphs WHERE n = ?", (n,)))
+    return bool(tx.value(tx.sql.staging.IS_TO_OPEN, (n,)))
 
 
 def _fault(tx: Tx, new: NewGraph, staged: int, nodes: Sequence[NewJob]) -> GraphAnswer | None:
@@ -89,22 +68,20 @@ def _fault(tx: Tx, new: NewGraph, staged: int, nodes: Sequence[NewJob]) -> Graph
             return GraphAnswer(Accept.REFUSED, f"node {node.id!r} has more than {WIDTH} edges")
     if staged + len(nodes) > new.nodes:
         return GraphAnswer(Accept.REFUSED, f"more than {new.nodes} nodes")
-    taken = tx.value(TAKEN, (ids,)) if nodes else None
+    taken = tx.value(tx.sql.staging.TAKEN, (ids,)) if nodes else None
     if taken is not None:
         return GraphAnswer(Accept.CONFLICT, f"the id {taken!r} is taken")
     if tx.todos:
         # What is left of graphs that were dropped is in nobody's way.
-        left = "(SELECT v.n FROM json_each(?) AS w CROSS JOIN nodes AS v ON v.id = w.value)"
-        for table in ("links", "parts", "nodes"):
-            tx.run(f"DELETE FROM {table} WHERE n IN {left}", (ids,))
+        for clear in (tx.sql.staging.CLEAR_LINKS, tx.sql.staging.CLEAR_PARTS, tx.sql.staging.CLEAR_NODES):
+            tx.run(clear, (ids,))
     return None
 
 
 def _begin(tx: Tx, new: NewGraph) -> int:
     n = tx.take_ranks(new.nodes + 1)
     tx.run(
-        "INSERT INTO graphs (n, id, nodes, size, digest, name, meta, fail_fast, parent, keep_done, keep_failed, "
-        "looked_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        tx.sql.staging.BEGIN,
         (
             n, new.id, new.nodes, new.size, new.digest, new.name, to_text(new.meta), int(new.fail_fast), new.parent,
             new.keep_done, new.keep_failed, tx.now,
@@ -117,7 +94,7 @@ def _begin(tx: Tx, new: NewGraph) -> int:
 def _has_end(tx: Tx, new: NewGraph, n: int, fresh: Sequence[NewJob]) -> bool:
     if any(node.id == new.id for node in fresh):
         return True
-    return tx.value("SELECT 1 FROM nodes WHERE id = ? AND graph = ?", (new.id, n)) is not None
+    return tx.value(tx.sql.staging.HAS_END, (new.id, n)) is not None
 
 
 def _stage(tx: Tx, graph: int, staged: int, nodes: Sequence[NewJob], opened: int) -> None:
@@ -128,10 +105,10 @@ def _stage(tx: Tx, graph: int, staged: int, nodes: Sequence[NewJob], opened: int
     links = [[first + i, *_edges(node.links or NO_LINKS)] for i, node in enumerate(nodes)]
     parts = [[first + i, encode(body_of(node)).decode()] for i, node in enumerate(nodes) if i >= opened and node.task]
     rows = [_node_row(graph, first + i, node) for i, node in enumerate(nodes)]
-    tx.run(STAGE_NODES, (encode(rows).decode(),))
-    tx.run(STAGE_LINKS, (encode(links).decode(),))
+    tx.run(tx.sql.staging.NODES, (encode(rows).decode(),))
+    tx.run(tx.sql.staging.LINKS, (encode(links).decode(),))
     if parts:
-        tx.run(STAGE_PARTS, (encode(parts).decode(),))
+        tx.run(tx.sql.staging.PARTS, (encode(parts).decode(),))
 
 
 def _edges(links: Links) -> tuple[str, str]:
@@ -149,7 +126,7 @@ def _node_row(graph: int, n: int, node: NewJob) -> list[Any]:
 
 def commit_graphs(tx: Tx, graphs: Sequence[tuple[int, str, str]]) -> None:
     """From now on they are real. Each: its number, its id and its name."""
-    tx.run(COMMIT, (ids_json(n for n, *_ in graphs), tx.now))
+    tx.run(tx.sql.staging.COMMIT, (ids_json(n for n, *_ in graphs), tx.now))
     tx.record("workflow_started", "", [[id, name, ""] for _, id, name in graphs])
 
 
@@ -198,7 +175,7 @@ class Adoption(NamedTuple):
 def adoptable(tx: Tx, ids: Sequence[str]) -> dict[str, Graph]:
     """Those of these graphs that are whole and wait to be adopted, each by its parent."""
     staged = {graph.n: graph for graph in Web(tx).graphs_named(ids) if graph.state == STAGED}
-    whole = tx.all(WHOLE, (ids_json(staged),)) if staged else ()
+    whole = tx.all(tx.sql.staging.WHOLE, (ids_json(staged),)) if staged else ()
     return {str(staged[n].id): staged[n] for (n,) in whole}
 
 
@@ -209,9 +186,9 @@ def adopt(tx: Tx, adoptions: Sequence[Adoption]) -> None:
     if fresh:
         numbers |= {adoption.job: n for n, adoption in enumerate(fresh, tx.take_ranks(len(fresh)))}
         rows = [[numbers[one.job], 0, one.id, 0, 0, 0, 0, "", 0, 0, 0, 0, ""] for one in fresh]
-        tx.run(STAGE_NODES, (encode(rows).decode(),))
-        tx.run(STAGE_LINKS, (encode([[row[0], "[]", "[]"] for row in rows]).decode(),))
-        tx.run(HAVE_NODES, (encode([[one.job, numbers[one.job]] for one in fresh]).decode(),))
+        tx.run(tx.sql.staging.NODES, (encode(rows).decode(),))
+        tx.run(tx.sql.staging.LINKS, (encode([[row[0], "[]", "[]"] for row in rows]).decode(),))
+        tx.run(tx.sql.staging.HAVE_NODES, (encode([[one.job, numbers[one.job]] for one in fresh]).decode(),))
     web = Web(tx)
     places = {place.n: place for place in web.numbered(list(numbers.values()))}
     for adoption in adoptions:

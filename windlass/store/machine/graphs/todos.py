@@ -39,7 +39,6 @@ class Op(IntEnum):
 ALONG_EDGES = (Op.SPREAD, Op.REOPEN)
 BY_PAGES = (Op.STOP, Op.RETRY, Op.DECIDE, Op.PRUNE, Op.DROP)
 BEFORE_DECIDING = (Op.OPEN, Op.REOPEN, Op.RETRY)
-KEPT_BEFORE = "SELECT n FROM todos WHERE graph = ? AND op IN (?, ?, ?)"
 
 
 class Todo(NamedTuple):
@@ -86,8 +85,7 @@ class Step:
         """Work some off and keep the rest; how many jobs became ready, by queue."""
         tx = self.tx
         if tx.todos:
-            sql = "SELECT op, graph, node, cursor, n FROM todos ORDER BY n LIMIT ?"
-            kept = [Todo(*row) for row in tx.all(sql, (WORK,))]
+            kept = [Todo(*row) for row in tx.all(tx.sql.todos.FIRST, (WORK,))]
             self._all = len(kept) < WORK
             tx.todos = not self._all  # whoever puts up more from here on says so
             self._queue.extendleft(reversed(kept))
@@ -205,7 +203,7 @@ class Step:
         before = any(other.graph == todo.graph and other.op in BEFORE_DECIDING for other in self._queue)
         if before or self._all:
             return before
-        kept = {n for (n,) in self.tx.all(KEPT_BEFORE, (todo.graph, *BEFORE_DECIDING))}
+        kept = {n for (n,) in self.tx.all(self.tx.sql.todos.KEPT_BEFORE, (todo.graph, *BEFORE_DECIDING))}
         return bool(kept.difference(self._done))
 
     def _visit(self, todo: Todo) -> None:
@@ -253,19 +251,16 @@ class Step:
     def _keep(self) -> None:
         tx = self.tx
         if self._done:
-            tx.run("DELETE FROM todos WHERE n IN (SELECT value FROM json_each(?))", (ids_json(self._done),))
+            tx.run(tx.sql.todos.DONE, (ids_json(self._done),))
         fresh = [todo for todo in self._queue if not todo.n]
         if fresh:
             put_up(tx, fresh)
-        tx.todos = bool(self._queue) or (tx.todos and tx.value("SELECT EXISTS (SELECT 1 FROM todos)"))
+        tx.todos = bool(self._queue) or (tx.todos and tx.value(tx.sql.todos.ANY))
 
 
 def put_up(tx: Tx, todos: list[Todo]) -> None:
     """Keep todos for whoever works next."""
-    tx.run(
-        "INSERT INTO todos (op, graph, node, cursor) "
-        "SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM json_each(?)", (encode(todos).decode(),)
-    )  # fmt: skip
+    tx.run(tx.sql.todos.PUT_UP, (encode(todos).decode(),))
     tx.todos = True
 
 

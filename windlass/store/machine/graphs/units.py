@@ -6,20 +6,17 @@ of the last one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from windlass.core.job import Finished
 from windlass.store.machine.codes import CANCELLED, READY, RUNNING, WAITING
 from windlass.store.machine.flow.lanes import leave
-from windlass.store.machine.graphs.nodes import DROPPED, WATCHES, Graph, Node
+from windlass.store.machine.graphs.nodes import DROPPED, Graph, Node
 from windlass.store.machine.graphs.opening import open_early
 from windlass.store.machine.graphs.retention import let_go
 from windlass.store.machine.graphs.spreading import GAVE_UP, decide, is_opened
 from windlass.store.machine.graphs.web import Web
-from windlass.store.machine.tx import ids_json
-
-WATCHERS = (
-    "SELECT j.id, w.name FROM json_each(?) AS e CROSS JOIN watches AS w ON w.job = e.value "
-    "CROSS JOIN jobs AS j ON j.n = w.job"
-)
+from windlass.store.machine.tx import Tx, ids_json
 
 
 def page_of(web: Web, graph: Graph, cursor: int, limit: int) -> tuple[list[Node], int]:
@@ -132,18 +129,24 @@ def remove(web: Web) -> None:
     graphs, web.gone_graphs = web.gone_graphs, []
     if jobs:
         numbers = ids_json(node.job for node in jobs.values())
-        for id, name in tx.all(WATCHERS, (numbers,)) if not all(node.over for node in jobs.values()) else ():
-            tx.tell(name, Finished(id, None, reason="deleted"))
+        if not all(node.over for node in jobs.values()):
+            _tell_gone(tx, {node.job: node.id for node in jobs.values()})
         leave(tx, numbers)
         # Graphs that were awaited by one of these may have to go as well.
         tx.todos = tx.todos or any(node.awaits for node in jobs.values())
     watched = {-n: node.id for n, node in nodes.items() if node.watched}
-    for n, name in tx.all(WATCHES, (ids_json(watched),)) if watched else ():
-        tx.tell(name, Finished(watched[n], None, reason="deleted"))
+    if watched:
+        _tell_gone(tx, watched)
     tx.run(
-        "INSERT INTO uproot VALUES (?, ?, ?)",
+        tx.sql.nodes.UPROOT,
         (ids_json(node.job for node in jobs.values()), ids_json(nodes), ids_json(graphs)),
     )
     web.forget((*jobs, *nodes))
     for n in graphs:
         web.graphs.pop(n, None)
+
+
+def _tell_gone(tx: Tx, ids: Mapping[int, str]) -> None:
+    """Tell who watches jobs or nodes under these numbers that they are gone."""
+    for n, name in tx.all(tx.sql.nodes.WATCHERS, (ids_json(ids),)):
+        tx.tell(name, Finished(ids[n], None, reason="deleted"))

@@ -17,28 +17,7 @@ from windlass.core.lifecycle import EXPIRED
 from windlass.core.links import In, Out
 from windlass.store.machine.codes import FIRST_TERMINAL, READY, SCHEDULED, WAITING
 from windlass.store.machine.graphs.handed import Fault, Handed, Value
-from windlass.store.machine.graphs.nodes import (
-    AGAIN,
-    BEHIND,
-    BY_ID,
-    BY_NUMBER,
-    BY_RANGE,
-    BY_RANGES,
-    CANCEL,
-    DROPPED,
-    GRAPHS_BY_ID,
-    GRAPHS_BY_NUMBER,
-    INS,
-    ROUSE,
-    UNWATCH,
-    WATCHES,
-    Graph,
-    Node,
-    graphs_of,
-    ins_of,
-    nodes_of,
-    outs_of,
-)
+from windlass.store.machine.graphs.nodes import DROPPED, Graph, Node, graphs_of, ins_of, nodes_of, outs_of
 from windlass.store.machine.jobs.moves import finished, write
 from windlass.store.machine.tx import Tx, encode, ids_json
 from windlass.store.shared import STATES
@@ -112,26 +91,26 @@ class Web:
     def load(self, ids: Iterable[str]) -> None:
         missing = [id for id in dict.fromkeys(ids) if id not in self.nodes]
         if missing:
-            self._know(*self.tx.one(BY_ID, (ids_json(missing),)))
+            self._know(*self.tx.one(self.tx.sql.nodes.BY_ID, (ids_json(missing),)))
 
     def numbered(self, numbers: Sequence[int]) -> list[Node]:
         """Nodes by number, those that are there."""
         missing = [n for n in dict.fromkeys(numbers) if n not in self._numbers]
         if missing:
-            self._know(*self.tx.one(BY_NUMBER, (ids_json(missing),)))
+            self._know(*self.tx.one(self.tx.sql.nodes.BY_NUMBER, (ids_json(missing),)))
         return [self._numbers[n] for n in numbers if n in self._numbers]
 
     def page(self, after: int, last: int, limit: int) -> list[Node]:
         if (after, last) in self._pages and last - after <= limit:
             return [self._numbers[n] for n in range(after + 1, last + 1) if n in self._numbers]
-        found = self._know(*self.tx.one(BY_RANGE, (after, last, limit)))
+        found = self._know(*self.tx.one(self.tx.sql.nodes.PAGE, (after, last, limit)))
         return [self._numbers[node.n] for node in found]
 
     def read_pages(self, ranges: Iterable[tuple[int, int]]) -> None:
         """Nodes behind a number, up to another, so that ``page`` need not ask for them."""
         missing = [place for place in ranges if place not in self._pages]
         if missing:
-            self._know(*self.tx.one(BY_RANGES, (encode(missing).decode(),)))
+            self._know(*self.tx.one(self.tx.sql.nodes.BY_RANGES, (encode(missing).decode(),)))
             self._pages.update(missing)
 
     def knows_page(self, graph: int, after: int) -> bool:
@@ -162,7 +141,7 @@ class Web:
 
     def graphs_named(self, ids: Sequence[str]) -> list[Graph]:
         """Those of these ids that are graphs, also staged ones."""
-        found = graphs_of(self.tx.value(GRAPHS_BY_ID, (ids_json(ids),)))
+        found = graphs_of(self.tx.value(self.tx.sql.nodes.GRAPHS_BY_ID, (ids_json(ids),)))
         return [self.graphs.setdefault(graph.n, graph) for graph in found]
 
     def graph_numbered(self, n: int) -> Graph | None:
@@ -172,7 +151,7 @@ class Web:
     def load_graphs(self, numbers: Iterable[int]) -> None:
         missing = [n for n in dict.fromkeys(numbers) if n not in self.graphs]
         if missing:
-            for graph in graphs_of(self.tx.value(GRAPHS_BY_NUMBER, (ids_json(missing),))):
+            for graph in graphs_of(self.tx.value(self.tx.sql.nodes.GRAPHS_BY_NUMBER, (ids_json(missing),))):
                 self.graphs[graph.n] = graph
 
     def forget(self, nodes: Iterable[int]) -> None:
@@ -194,12 +173,12 @@ class Web:
         """Read the edges from these nodes, and the nodes they lead to."""
         missing = [node.n for node in nodes if node.edges and node.n not in self._outs]
         if missing:
-            outs, targets = self.tx.one(BEHIND, (ids_json(missing),))
+            outs, targets = self.tx.one(self.tx.sql.nodes.OUTS, (ids_json(missing),))
             self._outs.update(outs_of(outs))
             # Their graphs are known, but for those of jobs that await a graph.
             away = {node.n for node in self._know(targets) if node.graph and node.graph not in self.graphs}
             if away:
-                self._know(*self.tx.one(BY_NUMBER, (ids_json(away),)))
+                self._know(*self.tx.one(self.tx.sql.nodes.BY_NUMBER, (ids_json(away),)))
 
     def knows_outs(self, n: int) -> bool:
         return n in self._outs or (n in self._numbers and not self._numbers[n].edges)
@@ -210,7 +189,7 @@ class Web:
         return self._outs.get(node.n, [])
 
     def ins_of(self, node: Node) -> list[In]:
-        found = ins_of(self.tx.value(INS, (ids_json([node.n]),)))
+        found = ins_of(self.tx.value(self.tx.sql.nodes.INS, (ids_json([node.n]),)))
         return found[0][1] if found else []
 
     # -- changing
@@ -323,10 +302,10 @@ class Web:
         """Tell those who watch joins how these ended."""
         told, self._told = {-join.node.n: join for join in self._told}, []
         numbers = ids_json(told)
-        for job, name in self.tx.all(WATCHES, (numbers,)):
+        for job, name in self.tx.all(self.tx.sql.nodes.WATCHERS, (numbers,)):
             node, state, reason, value, fault = told[job]
             self.tx.tell(name, finished(node.id, state, value.text, fault.error, reason, gathers=True))
-        self.tx.run(UNWATCH, (numbers,))
+        self.tx.run(self.tx.sql.nodes.UNWATCH, (numbers,))
 
     def flush(self) -> None:
         """Write what has changed. Nodes stay known."""
@@ -343,8 +322,7 @@ class Web:
             self.released.subtract(in_lanes)
             self._gathering.clear()
         if self._expiring:
-            sql = "UPDATE jobs SET expires_at = e.value ->> 1 FROM json_each(?) AS e WHERE jobs.n = e.value ->> 0"
-            tx.run(sql, (ids_json(self._expiring),))
+            tx.run(tx.sql.nodes.EXPIRE_AT, (ids_json(self._expiring),))
             self._expiring.clear()
         if self._changed or self._joins or self._graphs:
             self._save()
@@ -353,7 +331,7 @@ class Web:
         if self._filing:
             ranks = tx.take_ranks(len(self._filing))
             values = (tx.now, ranks, tx.memo.done, tx.memo.failed, ids_json(self._filing))
-            tx.run("INSERT INTO file VALUES (?, ?, ?, ?, ?)", values)
+            tx.run(tx.sql.nodes.FILE, values)
             self._filing.clear()
         # What was opened comes first: it may have ended in the same step.
         for kind, news in sorted(self._events.items(), key=lambda group: group[0] != "enqueued"):
@@ -364,24 +342,25 @@ class Web:
         nodes = [_counters(node) for node in self._changed.values()]
         joins = [_join_row(join) for join in self._joins.values()]
         graphs = [_graph_row(graph) for graph in self._graphs.values()]
-        self.tx.run("INSERT INTO weave VALUES (?, ?, ?)", [encode(rows).decode() for rows in (nodes, joins, graphs)])
+        self.tx.run(self.tx.sql.nodes.WEAVE, [encode(rows).decode() for rows in (nodes, joins, graphs)])
         for changed in (self._changed, self._joins, self._graphs):
             changed.clear()
 
     def _cancel(self) -> None:
         rows, self._cancelling = self._cancelling, []
-        self.tx.run(CANCEL, (encode(rows).decode(),))
-        for (id,) in self.tx.all(ROUSE, (ids_json({worker for *_, worker in rows}),)):
+        self.tx.run(self.tx.sql.nodes.CANCEL, (encode(rows).decode(),))
+        for (id,) in self.tx.all(self.tx.sql.nodes.ROUSE, (ids_json({worker for *_, worker in rows}),)):
             self.tx.tell(id)
 
     def _write_again(self) -> None:
         self._unfile(self._again.values())
-        self.tx.run(AGAIN, (ids_json(self._again),))
+        self.tx.run(self.tx.sql.nodes.AGAIN, (ids_json(self._again),))
         self._again.clear()
 
     def _unfile(self, nodes: Iterable[Node]) -> None:
-        for bucket, count in Counter(node.bucket for node in nodes if node.bucket).items():
-            self.tx.run("UPDATE buckets SET size = size - ? WHERE n = ?", (count, bucket))
+        less = Counter(node.bucket for node in nodes if node.bucket)
+        if less:
+            self.tx.run(self.tx.sql.retention.TAKE_OUT, (encode(list(less.items())).decode(),))
         for node in nodes:
             node.bucket = 0
 
@@ -390,7 +369,7 @@ class Web:
         before what is due is written."""
         if self.due:
             due, queue = min(self.due)
-            before = self.tx.value("SELECT min(due_at) FROM jobs WHERE state = 1")
+            before = self.tx.value(self.tx.sql.nodes.NEXT_DUE)
             if before is None or due < before:
                 self.tx.wake(queue, 1)
             self.due.clear()
@@ -408,7 +387,7 @@ def _join_row(join: Join) -> list[Any]:
 
 
 def _move_row(move: Move) -> list[Any]:
-    """A row of `shift` in steps.sql."""
+    """As the statement ``shift`` takes it (moves.py)."""
     node, value, fault = move.node, move.value, move.fault
     return [
         node.job, move.to, move.due, 0, move.reason, fault.error, fault.fingerprint, move.crashes, node.max_crashes,

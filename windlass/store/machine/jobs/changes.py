@@ -15,7 +15,6 @@ from windlass.store.machine.codes import CANCELLED, FIRST_TERMINAL, READY, RUNNI
 from windlass.store.machine.flow.lanes import leave
 from windlass.store.machine.flow.uniques import take_again, wake_for_due
 from windlass.store.machine.graphs import membership
-from windlass.store.machine.graphs.nodes import AGAIN
 from windlass.store.machine.graphs.todos import work_off
 from windlass.store.machine.jobs.expiry import SHIFT_READY
 from windlass.store.machine.jobs.moves import shift
@@ -112,7 +111,7 @@ def retry(tx: Tx, change: Change, targets: list[Target]) -> None:
     targets = [target for target in targets if not target.node]
     for bucket, count in Counter(target.bucket for target in targets).items():
         tx.run("UPDATE buckets SET size = size - ? WHERE n = ?", (count, bucket))
-    tx.run(AGAIN, (numbers(targets),))
+    tx.run(tx.sql.nodes.AGAIN, (numbers(targets),))
     make_ready(tx, [target._replace(crashes=0) for target in targets])
 
 
