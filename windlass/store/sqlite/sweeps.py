@@ -7,8 +7,8 @@ from windlass.store.machine.codes import FAILED
 from windlass.store.machine.flow import gates, lanes
 from windlass.store.machine.graphs import audits, retention
 from windlass.store.machine.graphs.staging import drop
-from windlass.store.machine.graphs.todos import Op, Todo, put_up, work_off
-from windlass.store.machine.graphs.web import Web
+from windlass.store.machine.graphs.todos import Todo, TodoKind, put_up, work_off
+from windlass.store.machine.graphs.workset import Workset
 from windlass.store.machine.items import items, logs
 from windlass.store.machine.jobs.asides import next_parking, park
 from windlass.store.machine.jobs.expiry import expire, promote
@@ -109,14 +109,14 @@ def look_after_graphs(tx: FileTx, limit: int, reply: SweepReply) -> None:
         drop(tx, graph)
     doomed = retention.prune_full(tx)
     if doomed:
-        put_up(tx, [Todo(Op.PRUNE, graph.n, 0, graph.n) for graph in doomed])
+        put_up(tx, [Todo(TodoKind.PRUNE, graph.n, 0, graph.n) for graph in doomed])
         reply.pruned += len(doomed)
-    web = Web(tx)
-    for broken in audits.audit(web, limit):
+    workset = Workset(tx)
+    for broken in audits.audit(workset, limit):
         reply.repaired.append(str(broken.id))
-        web.event("workflow_repaired", [broken.id, broken.name, ""])
-        put_up(tx, [Todo(Op.REPAIR, broken.n, 0, broken.n)])
-    web.flush()
+        workset.event("workflow_repaired", [broken.id, broken.name, ""])
+        put_up(tx, [Todo(TodoKind.REPAIR, broken.n, 0, broken.n)])
+    workset.flush()
 
 
 def forget_mailboxes(tx: FileTx) -> None:

@@ -1,4 +1,4 @@
-"""Nodes and graphs as a step sees them. What a step does with them is in ``web``."""
+"""Nodes and graphs as a step sees them. What a step does with them is in ``workset``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STAGED, DROPPED = -1, -2
 """States of graphs that nobody sees."""
 
 
-class Node(msgspec.Struct, array_like=True):
+class NodeRow(msgspec.Struct, array_like=True):
     """A job or join as its graph knows it; which is a row of them in JSON."""
 
     n: int
@@ -57,7 +57,7 @@ class Node(msgspec.Struct, array_like=True):
         return "0" not in self.edges
 
 
-class Graph(msgspec.Struct, array_like=True):
+class GraphRow(msgspec.Struct, array_like=True):
     """A graph as a step sees it; which is a row of them in JSON."""
 
     n: int
@@ -94,7 +94,7 @@ class Graph(msgspec.Struct, array_like=True):
         return self.n + self.nodes
 
 
-graphs_of = msgspec.json.Decoder(list[Graph]).decode
-nodes_of = msgspec.json.Decoder(list[Node]).decode
+graphs_of = msgspec.json.Decoder(list[GraphRow]).decode
+nodes_of = msgspec.json.Decoder(list[NodeRow]).decode
 outs_of = msgspec.json.Decoder(list[tuple[int, list[Out]]]).decode
 ins_of = msgspec.json.Decoder(list[tuple[int, list[In]]]).decode

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from windlass.core.keep import Bucket, read_bucket
 from windlass.store.machine.codes import SUCCEEDED, WAITING
-from windlass.store.machine.graphs.nodes import Graph, Node, graphs_of
-from windlass.store.machine.graphs.web import Web
+from windlass.store.machine.graphs.nodes import GraphRow, NodeRow, graphs_of
+from windlass.store.machine.graphs.workset import Workset
 from windlass.store.machine.tx import Tx, encode, ids_json
 
 SCOPE = "#workflows"
@@ -26,7 +26,7 @@ BOUND = 100
 """So many workflows are dropped in one go; if that is not enough, a sweep goes on."""
 
 
-class Weighed(NamedTuple):
+class WorkflowBucket(NamedTuple):
     """A bucket of workflows, and how much it holds. ``old``: there is one in it that is past its age."""
 
     n: int
@@ -43,33 +43,37 @@ class Weighed(NamedTuple):
         return read_bucket(self.name.removesuffix(APART))
 
 
-def file_graphs(web: Web) -> None:
+def file_graphs(workset: Workset) -> None:
     """Workflows that are over are kept under their ends; one whose parent awaits it goes with the parent's record."""
-    if web.resumed:
-        _take_out(web)
-    tx, over, web.closing = web.tx, [graph for graph in web.closing.values() if graph.over and not graph.bucket], {}
-    web.load(graph.parent for graph in over if graph.parent)
-    names = {graph.n: _bucket_name(tx, graph) for graph in over if not _is_awaited(web, graph)}
+    if workset.resumed:
+        _take_out(workset)
+    tx, over, workset.closing = (
+        workset.tx,
+        [graph for graph in workset.closing.values() if graph.over and not graph.bucket],
+        {},
+    )
+    workset.load(graph.parent for graph in over if graph.parent)
+    names = {graph.n: _bucket_name(tx, graph) for graph in over if not _is_awaited(workset, graph)}
     if not names:
         return
     weights = Counter[str]()
     for n, name in names.items():
-        weights[name + APART] += _weight(name, web.graphs[n].nodes)
+        weights[name + APART] += _weight(name, workset.graphs[n].nodes)
     found = tx.all(tx.sql.retention.ADD, (encode(list(weights.items())).decode(),))
     numbers = {name: n for n, name, *_ in found}
     for place, (n, name) in enumerate(names.items(), tx.take_ranks(len(names))):
-        graph = web.change_graph(web.graphs[n])
+        graph = workset.change_graph(workset.graphs[n])
         graph.bucket, graph.place = numbers[name + APART], place
     full = [bucket for bucket in (_look(tx, *row) for row in found) if bucket.is_full]
     if full:
-        web.flush()
+        workset.flush()
     for graph in prune(tx, full):
-        web.doom(web.graphs.get(graph.n, graph))
+        workset.doom(workset.graphs.get(graph.n, graph))
 
 
-def _take_out(web: Web) -> None:
+def _take_out(workset: Workset) -> None:
     """Buckets weigh less by the workflows that are under way again."""
-    tx, resumed, web.resumed = web.tx, web.resumed, []
+    tx, resumed, workset.resumed = workset.tx, workset.resumed, []
     names = dict(tx.all(tx.sql.retention.NAMES, (ids_json({bucket for bucket, _ in resumed}),)))
     less = Counter[int]()
     for bucket, nodes in resumed:
@@ -77,12 +81,12 @@ def _take_out(web: Web) -> None:
     tx.run(tx.sql.retention.TAKE_OUT, (encode(list(less.items())).decode(),))
 
 
-def _is_awaited(web: Web, graph: Graph) -> bool:
-    parent = web.one(graph.parent) if graph.parent else None
+def _is_awaited(workset: Workset, graph: GraphRow) -> bool:
+    parent = workset.one(graph.parent) if graph.parent else None
     return parent is not None and parent.awaits == graph.id
 
 
-def _bucket_name(tx: Tx, graph: Graph) -> str:
+def _bucket_name(tx: Tx, graph: GraphRow) -> str:
     if graph.state == SUCCEEDED:
         return graph.keep_done or tx.memo.done + SCOPE
     return graph.keep_failed or tx.memo.failed + SCOPE
@@ -92,19 +96,19 @@ def _weight(bucket: str, nodes: int) -> int:
     return nodes if read_bucket(bucket).scope.startswith("#") else 1
 
 
-def _look(tx: Tx, n: int, name: str, size: int, oldest: int | None) -> Weighed:
+def _look(tx: Tx, n: int, name: str, size: int, oldest: int | None) -> WorkflowBucket:
     """``oldest``: when that workflow ended which was in it before."""
     age = read_bucket(name.removesuffix(APART)).age
-    return Weighed(n, name, size, age == 0 or (age > 0 and oldest is not None and oldest + age <= tx.now))
+    return WorkflowBucket(n, name, size, age == 0 or (age > 0 and oldest is not None and oldest + age <= tx.now))
 
 
-def prune(tx: Tx, buckets: Sequence[Weighed]) -> list[Graph]:
+def prune(tx: Tx, buckets: Sequence[WorkflowBucket]) -> list[GraphRow]:
     """Take what is beyond the limits of buckets out of sight: graphs whose nodes are still to go."""
     if not buckets:
         return []
     looks = (ids_json(bucket.n for bucket in buckets), max(_reach(bucket) for bucket in buckets) + 1)
     found = {n: graphs_of(graphs) for n, graphs in tx.all(tx.sql.retention.OLDEST, looks)}
-    doomed, less = list[Graph](), list[tuple[int, int]]()
+    doomed, less = list[GraphRow](), list[tuple[int, int]]()
     for bucket in buckets:
         gone, weight = _beyond(tx, bucket, found.get(bucket.n, []))
         doomed += gone
@@ -115,17 +119,17 @@ def prune(tx: Tx, buckets: Sequence[Weighed]) -> list[Graph]:
     return doomed
 
 
-def _reach(bucket: Weighed) -> int:
+def _reach(bucket: WorkflowBucket) -> int:
     """At most how many graphs one look takes out of a bucket. Each weighs something, so its count needs no more."""
     return BOUND if bucket.old else min(BOUND, bucket.size - bucket.limits.limit)
 
 
-def _beyond(tx: Tx, bucket: Weighed, graphs: Sequence[Graph]) -> tuple[list[Graph], int]:
+def _beyond(tx: Tx, bucket: WorkflowBucket, graphs: Sequence[GraphRow]) -> tuple[list[GraphRow], int]:
     """Which of the oldest graphs of a bucket are beyond its limits, and what they weigh."""
     (most, age, scope), size = bucket.limits, bucket.size
     # The last workflow stays, however large it is: who waits for it has yet to read its value.
     stay = 1 if scope.startswith("#") and most > 0 else 0
-    gone: list[Graph] = []
+    gone: list[GraphRow] = []
     for at, graph in enumerate(graphs[:BOUND]):
         over = 0 <= most < size and len(graphs) - at > stay
         if not over and (age < 0 or graph.finished_at + age > tx.now):
@@ -135,9 +139,9 @@ def _beyond(tx: Tx, bucket: Weighed, graphs: Sequence[Graph]) -> tuple[list[Grap
     return gone, bucket.size - size
 
 
-def prune_full(tx: Tx) -> list[Graph]:
+def prune_full(tx: Tx) -> list[GraphRow]:
     """The same for all buckets that are over their count or have a workflow past their age."""
-    return prune(tx, [Weighed(*row) for row in tx.all(tx.sql.retention.FULL, (tx.now,))])
+    return prune(tx, [WorkflowBucket(*row) for row in tx.all(tx.sql.retention.FULL, (tx.now,))])
 
 
 def drop(tx: Tx, graph: int) -> None:
@@ -148,18 +152,18 @@ def drop(tx: Tx, graph: int) -> None:
         tx.run(tx.sql.retention.TAKE_OUT, (encode([(bucket, _weight(name, nodes))]).decode(),))
 
 
-def resume(web: Web, graph: Graph) -> None:
+def resume(workset: Workset, graph: GraphRow) -> None:
     """It is under way again, and in no bucket."""
     if graph.bucket:
-        web.resumed.append((graph.bucket, graph.nodes))
-    web.change_graph(graph)
-    graph.state, graph.finished_at, graph.bucket, graph.looked_at = WAITING, 0, 0, web.tx.now
+        workset.resumed.append((graph.bucket, graph.nodes))
+    workset.change_graph(graph)
+    graph.state, graph.finished_at, graph.bucket, graph.looked_at = WAITING, 0, 0, workset.tx.now
 
 
-def let_go(web: Web, node: Node) -> None:
+def let_go(workset: Workset, node: NodeRow) -> None:
     """A job waits for its graph no more, nor is it replaced by it: from now on that is kept for itself."""
-    awaited = web.graph_named(node.awaits) if node.awaits else None
-    web.change(node).awaits = ""
+    awaited = workset.graph_named(node.awaits) if node.awaits else None
+    workset.change(node).awaits = ""
     node.replaced = 0
     if awaited is not None:
-        web.closing[awaited.n] = awaited
+        workset.closing[awaited.n] = awaited

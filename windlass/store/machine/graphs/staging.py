@@ -11,10 +11,10 @@ from windlass.core.links import WIDTH, Inject, Links
 from windlass.store.answers import Accept, GraphAnswer
 from windlass.store.machine.codes import to_text
 from windlass.store.machine.graphs import retention
-from windlass.store.machine.graphs.nodes import STAGED, Graph
-from windlass.store.machine.graphs.opening import Part, body_of, open_parts
-from windlass.store.machine.graphs.todos import Op, Step, Todo, put_up, work_off
-from windlass.store.machine.graphs.web import Web
+from windlass.store.machine.graphs.nodes import STAGED, GraphRow
+from windlass.store.machine.graphs.opening import UnopenedNode, body_of, open_nodes
+from windlass.store.machine.graphs.todos import Step, Todo, TodoKind, put_up, work_off
+from windlass.store.machine.graphs.workset import Workset
 from windlass.store.machine.tx import Tx, encode, ids_json
 
 NO_LINKS = Links()
@@ -133,21 +133,21 @@ def commit_graphs(tx: Tx, graphs: Sequence[tuple[int, str, str]]) -> None:
 def _open_first(tx: Tx, n: int, nodes: Sequence[NewJob]) -> None:
     """Open what was handed in with the commit, and put up the rest."""
     step = Step(tx)
-    graph = step.web.graph_numbered(n)
+    graph = step.workset.graph_numbered(n)
     assert graph is not None
     if nodes:
         step.left -= len(nodes)
         graph.opened = len(nodes)
-        step.web.change_graph(graph)
-        open_parts(step.web, [(graph, _part(n + 1 + i, node)) for i, node in enumerate(nodes)])
+        step.workset.change_graph(graph)
+        open_nodes(step.workset, [(graph, _part(n + 1 + i, node)) for i, node in enumerate(nodes)])
     if graph.opened < graph.nodes:
-        step.put(Op.OPEN, n, cursor=n + graph.opened)
+        step.put(TodoKind.OPEN, n, cursor=n + graph.opened)
     work_off(tx, step)
 
 
-def _part(n: int, node: NewJob) -> Part:
+def _part(n: int, node: NewJob) -> UnopenedNode:
     links = node.links or NO_LINKS
-    return Part(
+    return UnopenedNode(
         n, len(links.ins), 0, links.spare, node.delay, node.at, node.expires_in, links.shape, int(links.aftermath), 0,
         body_of(node) if node.task else None,
     )  # fmt: skip
@@ -156,7 +156,7 @@ def _part(n: int, node: NewJob) -> Part:
 def drop(tx: Tx, n: int) -> None:
     """All of a graph goes, its jobs as well."""
     retention.drop(tx, n)
-    put_up(tx, [Todo(Op.DROP, n, 0, n)])
+    put_up(tx, [Todo(TodoKind.DROP, n, 0, n)])
 
 
 # -- adopting
@@ -168,13 +168,13 @@ class Adoption(NamedTuple):
     job: int
     id: str
     node: int
-    graph: Graph
+    graph: GraphRow
     replaced: bool
 
 
-def adoptable(tx: Tx, ids: Sequence[str]) -> dict[str, Graph]:
+def adoptable(tx: Tx, ids: Sequence[str]) -> dict[str, GraphRow]:
     """Those of these graphs that are whole and wait to be adopted, each by its parent."""
-    staged = {graph.n: graph for graph in Web(tx).graphs_named(ids) if graph.state == STAGED}
+    staged = {graph.n: graph for graph in Workset(tx).graphs_named(ids) if graph.state == STAGED}
     whole = tx.all(tx.sql.staging.WHOLE, (ids_json(staged),)) if staged else ()
     return {str(staged[n].id): staged[n] for (n,) in whole}
 
@@ -189,15 +189,15 @@ def adopt(tx: Tx, adoptions: Sequence[Adoption]) -> None:
         tx.run(tx.sql.staging.NODES, (encode(rows).decode(),))
         tx.run(tx.sql.staging.LINKS, (encode([[row[0], "[]", "[]"] for row in rows]).decode(),))
         tx.run(tx.sql.staging.HAVE_NODES, (encode([[one.job, numbers[one.job]] for one in fresh]).decode(),))
-    web = Web(tx)
-    places = {place.n: place for place in web.numbered(list(numbers.values()))}
+    workset = Workset(tx)
+    places = {place.n: place for place in workset.numbered(list(numbers.values()))}
     for adoption in adoptions:
         place, graph = places[numbers[adoption.job]], adoption.graph
-        retention.let_go(web, place)
+        retention.let_go(workset, place)
         place.awaits, place.replaced, place.culprit = str(graph.id), int(adoption.replaced), ""
-    retention.file_graphs(web)
-    web.flush()
+    retention.file_graphs(workset)
+    workset.flush()
     graphs = [adoption.graph for adoption in adoptions]
     commit_graphs(tx, [(graph.n, str(graph.id), graph.name) for graph in graphs])
-    todos = [Todo(Op.OPEN, graph.n, 0, graph.n) for graph in graphs]
-    put_up(tx, [*todos, *(Todo(Op.PRUNE, n, 0, n) for n in web.doomed)])
+    todos = [Todo(TodoKind.OPEN, graph.n, 0, graph.n) for graph in graphs]
+    put_up(tx, [*todos, *(Todo(TodoKind.PRUNE, n, 0, n) for n in workset.doomed)])
