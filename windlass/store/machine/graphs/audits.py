@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from windlass.core.graph import decided
+from windlass.core.graph import decided, place_of_edge
 from windlass.core.job import State
 from windlass.core.lifecycle import EXPIRED
 from windlass.core.links import Edge, In
@@ -107,17 +107,14 @@ def _edge(workset: Workset, target: NodeRow, ins: list[In], edge: In, at: int) -
     source = workset.nodes.get(edge.source)
     if source is None or source.graph != target.graph or source.state == NONE_SUCH:
         return decided(edge.on, State.FAILED)
-    # The same two nodes may be joined by more than one edge: the first in is the first out.
-    before = sum(1 for other in ins[:at] if other.source == edge.source)
-    places = [n for n, out in enumerate(workset.outs_of(source)) if out.target == target.id]
-    if before >= len(places):
+    mine = place_of_edge(ins, at, workset.outs_of(source), target.id)
+    if mine is None:
         return decided(edge.on, State.FAILED)
-    mine = places[before]
-    if int(source.edges[mine]) == Edge.OPEN and source.over:
-        found = decided(edge.on, STATES[source.state], source.reason == EXPIRED)
-        edges = source.edges
-        workset.change(source).edges = f"{edges[:mine]}{int(found)}{edges[mine + 1 :]}"
-    return Edge(int(source.edges[mine]))
+    edges = source.read_edges()
+    if edges[mine] is Edge.OPEN and source.over:
+        edges[mine] = decided(edge.on, STATES[source.state], source.reason == EXPIRED)
+        workset.change(source).write_edges(edges)
+    return edges[mine]
 
 
 def _repair_awaiting(workset: Workset, node: NodeRow) -> None:
@@ -130,8 +127,9 @@ def _repair_awaiting(workset: Workset, node: NodeRow) -> None:
         workset.change(node).culprit = node.awaits
         give_up(workset, node, FAILED)
         return
+    edges = end.read_edges()
     for at, out in enumerate(workset.outs_of(end)):
         if out.target == node.id:
-            found = decided(out.on, STATES[end.state])
-            workset.change(end).edges = f"{end.edges[:at]}{int(found)}{end.edges[at + 1 :]}"
-            come_back(workset, node, end, found)
+            edges[at] = decided(out.on, STATES[end.state])
+            workset.change(end).write_edges(edges)
+            come_back(workset, node, end, edges[at])

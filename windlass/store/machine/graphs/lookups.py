@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from windlass.core.graph import GraphInfo, Input
+from windlass.core.graph import GraphInfo, Input, gone
 from windlass.core.job import Claim, Job, State
 from windlass.core.links import In, Inject, Shape
 from windlass.errors import StoreError
@@ -85,8 +85,7 @@ def inputs(tx: Tx, id: str) -> list[Input]:
 
 def _input(edge: In, row: Sequence[Any] | None) -> Input:
     if row is None:
-        reason = f"the record of {edge.source} is gone"
-        return Input(edge.source, "", State.FAILED, edge.inject, Shape.CALL, reason=reason)
+        return gone(edge)
     id, task, state, shape, result, error, reason = row
     return Input(
         id, task, STATES[state], edge.inject, Shape(shape), maybe_bytes(result), maybe_bytes(error), reason

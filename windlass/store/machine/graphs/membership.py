@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from windlass.store.jobs import Action, Change
-from windlass.store.machine.codes import CANCELLED, FAILED, SKIPPED, WAITING
+from windlass.store.machine.codes import SKIPPED
 from windlass.store.machine.graphs import units
 from windlass.store.machine.graphs.audits import is_busy
 from windlass.store.machine.graphs.nodes import STAGED, GraphRow, NodeRow
@@ -16,7 +16,7 @@ from windlass.store.machine.graphs.staging import drop
 from windlass.store.machine.graphs.todos import Step, Todo, TodoKind, put_up, work_off
 from windlass.store.machine.graphs.workset import Workset
 from windlass.store.machine.tx import Tx, ids_json
-from windlass.store.shared import STATES
+from windlass.store.shared import ALLOWED_ON_GRAPHS, STATES
 
 
 def on_graphs(tx: Tx, change: Change, ids: Sequence[str]) -> dict[str, str]:
@@ -39,18 +39,18 @@ def on_graphs(tx: Tx, change: Change, ids: Sequence[str]) -> dict[str, str]:
 
 
 def _on_graph(workset: Workset, graph: GraphRow, change: Change) -> str:
-    tx, state = workset.tx, graph.state
-    if change.action is Action.CANCEL and state == WAITING:
+    tx, state = workset.tx, STATES[graph.state]
+    if state not in ALLOWED_ON_GRAPHS.get(change.action, ()):
+        return str(state)
+    if change.action is Action.CANCEL:
         if not graph.stopping:
             workset.stop(graph, "cancel", change.reason or "cancelled")
             put_up(tx, [Todo(TodoKind.STOP, graph.n, 0, graph.n)])
-    elif change.action is Action.RETRY and state in (FAILED, CANCELLED):
+    elif change.action is Action.RETRY:
         _retry_all(workset, graph)
-    elif change.action is Action.DELETE and state != WAITING:
+    else:
         drop(tx, graph.n)
         workset.graphs.pop(graph.n)
-    else:
-        return str(STATES[state])
     return ""
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
-from windlass.core.links import In, Out
+from windlass.core.links import Edge, In, Out
 from windlass.store.machine.codes import FIRST_TERMINAL, WAITING
 
 NONE_SUCH = -1
@@ -55,6 +57,13 @@ class NodeRow(msgspec.Struct, array_like=True):
     def spread(self) -> bool:
         """Whether all edges from it are decided."""
         return "0" not in self.edges
+
+    def read_edges(self) -> list[Edge]:
+        """The states of the edges from it, in their order."""
+        return [Edge(int(digit)) for digit in self.edges]
+
+    def write_edges(self, edges: Iterable[Edge]) -> None:
+        self.edges = "".join(str(int(edge)) for edge in edges)
 
 
 class GraphRow(msgspec.Struct, array_like=True):

@@ -6,7 +6,7 @@ todo by whoever works these off (``todos``).
 
 from __future__ import annotations
 
-from windlass.core.graph import because, decided, verdict
+from windlass.core.graph import because, decide_edges, due_at, verdict
 from windlass.core.job import State
 from windlass.core.lifecycle import EXPIRED
 from windlass.core.links import Edge, Out, Shape
@@ -45,14 +45,10 @@ def spread(workset: Workset, source: NodeRow) -> int:
     outs = workset.outs_of(source)
     if not source.over:
         return 1
-    edges = [Edge(int(digit)) for digit in source.edges]
-    state, expired, news = STATES[source.state], source.reason == EXPIRED, []
-    for at, out in enumerate(outs):
-        if edges[at] is Edge.OPEN:
-            edges[at] = decided(out.on, state, expired)
-            news.append((out, edges[at]))
+    state = STATES[source.state]
+    edges, news = decide_edges(outs, source.read_edges(), state, source.reason == EXPIRED)
     if news:
-        workset.change(source).edges = "".join(str(int(edge)) for edge in edges)
+        workset.change(source).write_edges(edges)
     graph = workset.graph(source)
     if graph is not None and graph.fail_fast and any(edge is Edge.BROKEN for _, edge in news) and _is_fatal(source):
         # Before anyone behind it is decided: else what came first would say whether the workflow still succeeds.
@@ -125,7 +121,7 @@ def release(workset: Workset, node: NodeRow) -> None:
     now = workset.tx.now
     if node.expires_in:
         workset.expire_at(node, now + node.expires_in)
-    due = max(node.at, now + node.delay if node.delay else 0)
+    due = due_at(node.at, node.delay, now)
     workset.move(node, *((SCHEDULED, due) if due > now else (READY, 0)))
 
 
@@ -178,8 +174,8 @@ def first_blame(workset: Workset, node: NodeRow) -> str:
         source = workset.one(edge.source)
         if source is None:
             return edge.source
-        states = zip(workset.outs_of(source), source.edges, strict=True)
-        if any(out.target == node.id and int(state) == Edge.BROKEN for out, state in states):
+        edges = zip(workset.outs_of(source), source.read_edges(), strict=True)
+        if any(out.target == node.id and state is Edge.BROKEN for out, state in edges):
             return blame(workset, source)
     return ""
 
@@ -213,13 +209,13 @@ def reopen(workset: Workset, source: NodeRow) -> int:
     So is an edge it had met, if nothing has come of it: whoever waits behind it, now or when retried, waits for it too.
     """
     outs = workset.outs_of(source)
-    edges = [int(digit) for digit in source.edges]
+    edges = source.read_edges()
     for at, out in enumerate(outs):
-        if edges[at] == Edge.BROKEN or (edges[at] == Edge.MET and _came_to_nothing(workset, out)):
-            broken, edges[at] = edges[at] == Edge.BROKEN, Edge.OPEN
-            _unmeet(workset, source, out, broken)
+        if edges[at] is Edge.BROKEN or (edges[at] is Edge.MET and _came_to_nothing(workset, out)):
+            before, edges[at] = edges[at], Edge.OPEN
+            _unmeet(workset, source, out, before)
     if outs:
-        workset.change(source).edges = "".join(str(int(edge)) for edge in edges)
+        workset.change(source).write_edges(edges)
     return 1 + len(outs)
 
 
@@ -229,7 +225,7 @@ def _came_to_nothing(workset: Workset, out: Out) -> bool:
     return target is not None and target.state in (NONE_SUCH, WAITING, FAILED, CANCELLED, SKIPPED)
 
 
-def _unmeet(workset: Workset, source: NodeRow, out: Out, broken: bool) -> None:
+def _unmeet(workset: Workset, source: NodeRow, out: Out, before: Edge) -> None:
     target = workset.one(out.target)
     if target is None:
         return
@@ -240,7 +236,7 @@ def _unmeet(workset: Workset, source: NodeRow, out: Out, broken: bool) -> None:
     if target.graph != source.graph:
         return
     workset.change(target).open += 1
-    if not broken:
+    if before is not Edge.BROKEN:
         return
     target.broken -= 1
     target.culprit = ""  # it may be the very one that starts again; if another edge stays broken, that names it

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from windlass.core.graph import WORK, NewGraph
+from windlass.core.graph import WORK, NewGraph, unfit
 from windlass.core.job import NewJob
-from windlass.core.links import WIDTH, Inject, Links
+from windlass.core.links import Inject, Links
 from windlass.store.answers import Accept, GraphAnswer
 from windlass.store.machine.codes import to_text
 from windlass.store.machine.graphs import retention
@@ -32,12 +32,12 @@ def insert_graph(tx: Tx, new: NewGraph, first: int, nodes: Sequence[NewJob], com
         reason = f"the nodes from {staged} on are missing" if row else "nothing of it is staged"
         return GraphAnswer(Accept.REFUSED, reason, staged)
     fresh = nodes[staged - first :]
-    fault = _fault(tx, new, staged, fresh)
-    if fault is not None:
+    refusal = _refusal(tx, new, staged, fresh)
+    if refusal is not None:
         if row:
             drop(tx, n)
         work_off(tx)
-        return fault
+        return refusal
     n = n or _begin(tx, new)
     whole = commit and staged + len(fresh) == new.nodes and _has_end(tx, new, n, fresh)
     now = WORK if whole and not staged else 0
@@ -56,7 +56,7 @@ def _more(tx: Tx, n: int) -> bool:
     return bool(tx.value(tx.sql.staging.IS_TO_OPEN, (n,)))
 
 
-def _fault(tx: Tx, new: NewGraph, staged: int, nodes: Sequence[NewJob]) -> GraphAnswer | None:
+def _refusal(tx: Tx, new: NewGraph, staged: int, nodes: Sequence[NewJob]) -> GraphAnswer | None:
     """Why these nodes cannot be staged, with all that was staged before them."""
     ids = ids_json(node.id for node in nodes)
     seen: set[str] = set()
@@ -64,8 +64,8 @@ def _fault(tx: Tx, new: NewGraph, staged: int, nodes: Sequence[NewJob]) -> Graph
         if node.id in seen:
             return GraphAnswer(Accept.CONFLICT, f"the id {node.id!r} is taken")
         seen.add(node.id)
-        if node.links is not None and max(len(node.links.ins), len(node.links.outs)) > WIDTH:
-            return GraphAnswer(Accept.REFUSED, f"node {node.id!r} has more than {WIDTH} edges")
+        if reason := unfit(node.id, node.links):
+            return GraphAnswer(Accept.REFUSED, reason)
     if staged + len(nodes) > new.nodes:
         return GraphAnswer(Accept.REFUSED, f"more than {new.nodes} nodes")
     taken = tx.value(tx.sql.staging.TAKEN, (ids,)) if nodes else None
