@@ -15,7 +15,7 @@ from windlass.store.shared import STATES
 
 
 def stale(tx: Tx, limit: int) -> list[int]:
-    """What was staged and never committed."""
+    """Graphs of which a part was staged long ago, and that were never committed."""
     return [n for (n,) in tx.all(tx.sql.audits.STALE, (tx.now - tx.settings.staged_for, limit))]
 
 
@@ -29,14 +29,14 @@ def next_check(tx: Tx) -> list[int]:
 
 
 def is_busy(tx: Tx, graph: GraphRow) -> bool:
-    """Whether there is a todo of its own, which will move it on, or an end in this very step that is yet to spread."""
+    """Whether something will move a graph on: a todo of its own, or an end in this very step that is yet to spread."""
     if any(graph.n < node <= graph.last for node, _ in tx.ended):
         return True
     return bool(tx.todos) and bool(tx.value(tx.sql.audits.HAS_TODO, (graph.n,)))
 
 
 def audit(workset: Workset, limit: int) -> list[GraphRow]:
-    """Look at the graphs whose turn it is, so many members in all; those that are to be repaired."""
+    """Look at the graphs whose turn it is, at so many members in all; answers those that are to be repaired."""
     tx, broken = workset.tx, []
     for (n,) in tx.all(tx.sql.audits.NEXT, (tx.now - tx.settings.audit_every, limit)):
         graph = workset.graph_numbered(n)
@@ -63,6 +63,7 @@ def _look(workset: Workset, graph: GraphRow, limit: int) -> int:
 
 
 def _lives(workset: Workset, node: NodeRow) -> bool:
+    """Whether a member will move its graph on: it may run, runs, or awaits a graph that goes on."""
     if node.aftermath:
         return False
     if node.state == WAITING and node.awaits:
@@ -75,7 +76,7 @@ def _lives(workset: Workset, node: NodeRow) -> bool:
 
 
 def repair_page(workset: Workset, graph: GraphRow, cursor: int, limit: int) -> tuple[int, int]:
-    """Count the edges of waiting nodes anew, and decide them."""
+    """Count the edges to waiting nodes anew, and decide the nodes."""
     if not graph.under_way:
         return 0, graph.last
     nodes = workset.page(cursor, graph.last, limit)
@@ -118,7 +119,7 @@ def _edge(workset: Workset, target: NodeRow, ins: list[In], edge: In, at: int) -
 
 
 def _repair_awaiting(workset: Workset, node: NodeRow) -> None:
-    """A job whose awaited graph is over, or gone."""
+    """Let a job come back whose awaited graph is over, and give it up if that graph is gone."""
     end = workset.one(node.awaits)
     graph = workset.graph(end) if end is not None else None
     if graph is not None and graph.under_way:

@@ -1,4 +1,7 @@
-"""Values and errors that nodes take over from others: asked for one by one, read together when they are written."""
+"""Results and errors that nodes take over from other nodes.
+
+They are asked for one by one and read together, when whoever took them over is written.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,8 @@ class InheritedError(msgspec.Struct):
 
 
 class Inherited:
-    """What nodes hand on, by id. It is filled in by ``read``, and is what it was when it was asked for."""
+    """What nodes hand on, by id. Who asks gets a blank that ``read`` fills in with what was there when it was asked
+    for."""
 
     def __init__(self, tx: Tx) -> None:
         self.tx = tx
@@ -40,7 +44,7 @@ class Inherited:
         return self._errors[id]
 
     def becomes(self, id: str, value: InheritedValue | None = None, error: InheritedError | None = None) -> None:
-        """A node has this value from now on, or none; and this error, or that which is written."""
+        """A node has this value from now on, or none; and this error, or the one that the store has."""
         if any(id in unread for unread in self._unread):
             self.read()
         self._values[id] = value or InheritedValue()
@@ -50,7 +54,7 @@ class Inherited:
             self._errors.pop(id, None)
 
     def read(self) -> None:
-        """Fill in what was asked for and is not known yet."""
+        """Fill in the blanks that were given out."""
         values, errors = self._unread
         ids = [*values, *(id for id in errors if id not in values)]
         if not ids:

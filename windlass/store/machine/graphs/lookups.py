@@ -25,7 +25,7 @@ _Info = tuple[
 
 
 def info(row: Sequence[Any]) -> GraphInfo:
-    """A workflow of a row, which says so if it holds something else than it should."""
+    """A workflow, made of a row of ``ONE`` or ``PAGE``. A row that was damaged raises ValidationError."""
     _, id, name, state, size, nodes, *rest = msgspec.convert(row, _Info)
     ended: Any = rest[:4]
     reason, culprit, parent, stopping, meta, created_at, finished_at, why, who = rest[4:]
@@ -93,7 +93,7 @@ def _input(edge: In, row: Sequence[Any] | None) -> Input:
 
 
 class Bequest(msgspec.Struct, array_like=True):
-    """What a graph brings to the claim of a job, and whether it must not start."""
+    """What a graph brings to the claim of a job, and whether the job must not start."""
 
     node: int
     graph: str
@@ -105,6 +105,7 @@ class Bequest(msgspec.Struct, array_like=True):
     reason: str
 
     def give(self, claim: Claim) -> Claim:
+        """Add it to the job's claim."""
         claim.graph, claim.source, claim.inject, claim.awaits = self.graph, self.source, self.inject, self.awaits
         claim.given = maybe_bytes(self.given)
         return claim
@@ -114,4 +115,5 @@ _bequests = msgspec.json.Decoder(list[Bequest]).decode
 
 
 def bequests(tx: Tx, nodes: list[int]) -> dict[int, Bequest]:
+    """What graphs bring to the claims of their jobs, by the numbers of these jobs' nodes."""
     return {found.node: found for found in _bequests(tx.value(tx.sql.lookups.BEQUESTS, (ids_json(nodes),)))}

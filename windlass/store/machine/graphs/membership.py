@@ -1,4 +1,4 @@
-"""Operators' actions as far as they concern graphs: on a graph's id, and on jobs that are members of one."""
+"""Operators' actions that concern graphs: on the id of a graph, and on jobs that are members of one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from windlass.store.shared import ALLOWED_ON_GRAPHS, STATES
 
 
 def on_graphs(tx: Tx, change: Change, ids: Sequence[str]) -> dict[str, str]:
-    """Act on those ids that are graphs: for each of these why not, or nothing. Jobs that are not accepted yet are."""
+    """Act on those of these ids that are graphs, and answer for each why that cannot be, or ''. Members that are not
+    opened yet are opened, so that they can be acted on as jobs."""
     workset, answers = Workset(tx), {}
     for graph in workset.graphs_named(ids):
         if graph.state != STAGED:
@@ -55,7 +56,8 @@ def _on_graph(workset: Workset, graph: GraphRow, change: Change) -> str:
 
 
 def _retry_all(workset: Workset, graph: GraphRow) -> None:
-    """Nothing stops it any more and its end waits again, at once; its jobs follow."""
+    """Start all of a graph again that ended badly: at once its end waits and nothing stops it, its jobs follow by
+    todos."""
     workset.change_graph(graph)
     graph.stopping = graph.reason = graph.culprit = ""
     todos = [Todo(TodoKind.RETRY, graph.n, 0, graph.n)]
@@ -68,7 +70,7 @@ def _retry_all(workset: Workset, graph: GraphRow) -> None:
 
 
 def why_not(tx: Tx, action: Action, nodes: Sequence[int]) -> dict[int, str]:
-    """Why an action that fits a member's state must not be; most may."""
+    """For members, by the numbers of their nodes: why an action must not be that fits the member's state. Most may."""
     if action not in (Action.RETRY, Action.DELETE):
         return {}
     workset, answers = Workset(tx), {}
@@ -87,8 +89,8 @@ def why_not(tx: Tx, action: Action, nodes: Sequence[int]) -> dict[int, str]:
 
 
 def retry(tx: Tx, nodes: Sequence[int]) -> set[int]:
-    """Start members again. In a graph that was stopped that means all that ended badly, and is left to a todo; answers
-    which ones are not."""
+    """Start members again; answers the nodes of those that were. A member of a graph that was stopped is started with
+    all others that ended badly, by a todo."""
     step, done = Step(tx), set()
     for node in step.workset.numbered(nodes):
         stopped = _stopped(step.workset, node)
@@ -102,5 +104,6 @@ def retry(tx: Tx, nodes: Sequence[int]) -> set[int]:
 
 
 def _stopped(workset: Workset, node: NodeRow) -> GraphRow | None:
+    """The node's graph, if that was stopped and this concerns the node."""
     graph = workset.graph(node)
     return graph if graph is not None and graph.stopping and not node.aftermath else None

@@ -1,7 +1,8 @@
-"""What one node's end means for those behind it: edges are decided, nodes released or given up, and opened again.
+"""What one node's end means for the nodes behind it: edges are decided, nodes are released or given up, and what was
+decided is opened again when a node starts again.
 
-The rules are those of ``core.graph``. Each function touches one node and its edges; what goes further is put up as a
-todo by whoever works these off (``todos``).
+The rules are those of ``core.graph``. Each function touches one node and its edges; ``todos`` puts up what goes
+further.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ GAVE_UP = (FAILED, CANCELLED)
 
 
 def stopping(workset: Workset, node: NodeRow) -> str:
-    """By what the node's graph was stopped, if that concerns the node."""
+    """How the node's graph was stopped (``cancel`` or ``fail``); '' if it was not, or if that does not concern the
+    node."""
     graph = workset.graph(node)
     return "" if graph is None or node.aftermath else graph.stopping
 
@@ -40,8 +42,8 @@ def is_opened(workset: Workset, node: NodeRow) -> bool:
 
 
 def spread(workset: Workset, source: NodeRow) -> int:
-    """Decide every open edge from a node that ended; how many nodes that touched. If it was started again meanwhile,
-    there is nothing to do."""
+    """Decide every open edge from a node that ended; how many nodes that touched. Nothing is to do for a node that was
+    started again meanwhile."""
     outs = workset.outs_of(source)
     if not source.over:
         return 1
@@ -116,6 +118,7 @@ def decide(workset: Workset, node: NodeRow) -> None:
 
 
 def release(workset: Workset, node: NodeRow) -> None:
+    """A job waits no more: it is ready, or scheduled for when it is due."""
     if _refused(workset, node):
         return
     now = workset.tx.now
@@ -126,7 +129,8 @@ def release(workset: Workset, node: NodeRow) -> None:
 
 
 def _refused(workset: Workset, node: NodeRow) -> bool:
-    """A job of a stopped graph does not start: nobody may ever come to claim it."""
+    """Cancel a job that would start in a graph that was stopped, as nobody may ever come to claim it; whether that
+    was so."""
     graph = workset.graph(node)
     if graph is None or not stopping(workset, node):
         return False
@@ -169,7 +173,7 @@ def give_up(workset: Workset, node: NodeRow, state: int) -> None:
 
 
 def first_blame(workset: Workset, node: NodeRow) -> str:
-    """Whom the first of a node's broken edges blames. A source that is gone counts as failed."""
+    """Whom the first of a node's broken edges blames. A source that is gone is blamed itself."""
     for edge in workset.ins_of(node):
         source = workset.one(edge.source)
         if source is None:
@@ -204,9 +208,11 @@ def end_join(
 
 
 def reopen(workset: Workset, source: NodeRow) -> int:
-    """A node starts again: the edges its end broke are open once more, and so is what was given up because of them.
+    """Open the edges again that a node broke when it ended, as it starts again; how many nodes that touched. Nodes that
+    were given up because of these edges wait again.
 
-    So is an edge it had met, if nothing has come of it: whoever waits behind it, now or when retried, waits for it too.
+    Edges that it met are opened as well if nothing came of them: the node behind such an edge, now or when it is
+    retried, waits for this one too.
     """
     outs = workset.outs_of(source)
     edges = source.read_edges()
@@ -220,7 +226,7 @@ def reopen(workset: Workset, source: NodeRow) -> int:
 
 
 def _came_to_nothing(workset: Workset, out: Out) -> bool:
-    """Whether the target was not released, or its run ended badly and may be retried."""
+    """Whether the node behind an edge was not released, or its run ended badly and may be retried."""
     target = workset.one(out.target)
     return target is not None and target.state in (NONE_SUCH, WAITING, FAILED, CANCELLED, SKIPPED)
 
@@ -245,7 +251,7 @@ def _unmeet(workset: Workset, source: NodeRow, out: Out, before: Edge) -> None:
 
 
 def wait_again(workset: Workset, node: NodeRow) -> None:
-    """What was given up waits once more, in a new run; what it gave up in turn follows."""
+    """A node that was given up waits once more, in a new run; what was given up because of it follows."""
     if node.awaits:
         workset.change(node).culprit = ""
     if node.shape:

@@ -105,7 +105,7 @@ class StagingSql(Protocol):
     """ids of nodes, whose parts go"""
     CLEAR_NODES: str
     """ids of nodes, which go"""
-    BEGIN: str
+    GRAPH: str
     """number, id, nodes, size, digest, name, meta, fail_fast, parent, keep_done, keep_failed, now: a new graph is
     staged, and looked at now"""
     NODES: str

@@ -42,7 +42,8 @@ BEFORE_DECIDING = (TodoKind.OPEN, TodoKind.REOPEN, TodoKind.RETRY)
 
 
 class Todo(NamedTuple):
-    """``n`` is 0 while it is not kept. ``cursor``: the number of the last node it is done with."""
+    """Something to do for a graph, or for one node of it. ``cursor``: the number of the last node that it was done for,
+    at first the graph's own. ``n``: its number in the store, 0 while it is not kept there."""
 
     kind: int
     graph: int
@@ -52,7 +53,7 @@ class Todo(NamedTuple):
 
 
 class Visit(NamedTuple):
-    """A todo that goes over the nodes of its graph: what it does to a page of them, and at the end of the last page."""
+    """How a todo goes over the nodes of its graph: what it does with a page of them, and behind the last page."""
 
     page: Callable[[Workset, GraphRow, int, int], tuple[int, int]]
     last: Callable[[Workset, GraphRow], None] | None = None
@@ -70,7 +71,7 @@ VISITS = {
 
 
 class Step:
-    """A bounded piece of work on todos."""
+    """The work of one transaction on todos: ``left`` is about how many nodes it may still touch."""
 
     def __init__(self, tx: Tx) -> None:
         self.tx, self.workset, self.left = tx, Workset(tx), WORK
@@ -78,11 +79,11 @@ class Step:
         self._all = True
         self._done: list[int] = []
 
-    def put(self, kind: TodoKind, graph: int, node: int = 0, cursor: int = 0) -> None:
+    def put_up(self, kind: TodoKind, graph: int, node: int = 0, cursor: int = 0) -> None:
         self._queue.append(Todo(kind, graph, node, cursor or graph))
 
     def run(self) -> Counter[str]:
-        """Work some off and keep the rest; how many jobs became ready, by queue."""
+        """Work todos off as far as a step may go, and keep the rest; how many jobs became ready, by queue."""
         tx = self.tx
         if tx.todos:
             kept = [Todo(*row) for row in tx.all(tx.sql.todos.FIRST, (WORK,))]
@@ -113,7 +114,7 @@ class Step:
         units.remove(self.workset)
 
     def _take_ended(self) -> None:
-        """Jobs that ended before this step began."""
+        """Put up what the jobs mean for others that ended in this transaction before this step."""
         ended, self.tx.ended = dict(self.tx.ended), []
         for node in self.workset.numbered(list(ended)):
             self.workset.count(node, 1)
@@ -123,22 +124,23 @@ class Step:
                 self.workset.abandon(node, node.reason)
 
     def _gather(self) -> None:
-        """What was just done means something for others: put that up."""
+        """Put up what was just done means for others."""
         workset = self.workset
         for node in workset.hurried:
             self._hurry(node)
         workset.hurried = []
         for node in workset.ended:
-            self.put(TodoKind.SPREAD, node.graph, node.n)
+            self.put_up(TodoKind.SPREAD, node.graph, node.n)
         for node in workset.reopened:
-            self.put(TodoKind.REOPEN, node.graph, node.n)
+            self.put_up(TodoKind.REOPEN, node.graph, node.n)
         for graph in workset.stopped:
-            self.put(TodoKind.STOP, graph.n)
+            self.put_up(TodoKind.STOP, graph.n)
         for doomed in workset.doomed:
-            self.put(TodoKind.PRUNE, doomed)
+            self.put_up(TodoKind.PRUNE, doomed)
         workset.ended, workset.reopened, workset.stopped, workset.doomed = [], [], [], []
 
     def _hurry(self, hurried: NodeRow) -> None:
+        """Open a node before its turn and decide it: it need not wait for its other edges."""
         graph = self.workset.graph(hurried)
         if graph is not None:
             opening.open_early(self.workset, graph, [hurried.n])
@@ -168,7 +170,7 @@ class Step:
             units.file_one(self.workset, node)
 
     def _read_edges(self, todo: Todo) -> None:
-        """Those that come next are read along with this one, as far as this step will get."""
+        """Read the edges that a todo follows, and with them those of the todos behind it that this step will get to."""
         workset = self.workset
         if workset.knows_outs(todo.node):
             return
@@ -180,7 +182,8 @@ class Step:
         )
 
     def _read_pages(self, todo: Todo) -> None:
-        """The same for todos that go over the nodes of their graphs, where these are small enough."""
+        """Read the nodes that a todo goes over, and with them those of the todos behind it whose graphs are small
+        enough for this step."""
         workset, left, ranges = self.workset, self.left, []
         alike = [todo, *(other for other in self._queue if other.kind in BY_PAGES)][: self.left]
         workset.load_graphs(other.graph for other in alike)
@@ -196,8 +199,8 @@ class Step:
             workset.read_pages(ranges)
 
     def _is_too_early(self, todo: Todo) -> bool:
-        """A retried graph is decided behind all that is opened again, so that nobody is released who has to wait for
-        another."""
+        """Whether a retried graph cannot be decided yet. All of it is opened again before, so that no node is released
+        which has to wait for another."""
         if todo.cursor != todo.graph:
             return False
         before = any(other.graph == todo.graph and other.kind in BEFORE_DECIDING for other in self._queue)
@@ -207,7 +210,7 @@ class Step:
         return bool(kept.difference(self._done))
 
     def _visit(self, todo: Todo) -> None:
-        """The next page of a graph's nodes."""
+        """Do a todo for the next page of its graph's nodes."""
         workset = self.workset
         if todo.kind in BY_PAGES and not workset.knows_page(todo.graph, todo.cursor):
             self._read_pages(todo)
@@ -224,8 +227,9 @@ class Step:
             visit.last(workset, graph)
 
     def _open_wholes(self, todo: Todo) -> bool:
-        """Graphs that are to be opened one behind the other, if they are small enough to be opened together."""
-        workset, places, left = self.workset, list[tuple[GraphRow, int]](), self.left
+        """Open this todo's graph and those of the todos behind it together, if there are several and they are small
+        enough; whether that was done."""
+        workset, rests, left = self.workset, list[tuple[GraphRow, int]](), self.left
         todos = [todo, *takewhile(lambda other: other.kind == TodoKind.OPEN, self._queue)]
         workset.load_graphs(other.graph for other in todos)
         for other in todos:
@@ -234,21 +238,22 @@ class Step:
                 graph is None
                 or not graph.under_way
                 or left < graph.last - other.cursor
-                or (graph, other.cursor) in places
+                or (graph, other.cursor) in rests
             ):
                 break
             left -= graph.last - other.cursor + 1
-            places.append((graph, other.cursor))
-        if len(places) < 2:
+            rests.append((graph, other.cursor))
+        if len(rests) < 2:
             return False
-        for _ in places[1:]:
+        for _ in rests[1:]:
             other = self._queue.popleft()
             if other.n:
                 self._done.append(other.n)
-        self.left -= opening.open_wholes(workset, places) + len(places)
+        self.left -= opening.open_wholes(workset, rests) + len(rests)
         return True
 
     def _keep(self) -> None:
+        """Take off what is done, and keep what is not."""
         tx = self.tx
         if self._done:
             tx.run(tx.sql.todos.DONE, (ids_json(self._done),))
@@ -265,13 +270,13 @@ def put_up(tx: Tx, todos: list[Todo]) -> None:
 
 
 def work(tx: Tx) -> Counter[str]:
-    """One step, if there is anything to do."""
+    """Take one step on todos, if there is anything to do; how many jobs became ready, by queue."""
     return Step(tx).run() if tx.ended or tx.todos else Counter()
 
 
 def work_off(tx: Tx, step: Step | None = None) -> None:
-    """The same for calls that claim nothing: workers are woken for what became ready, and for what is left; and what
-    all of it means for lanes is seen to."""
+    """Take one step on todos in a call that claims nothing: wake workers for the jobs that became ready and for the
+    todos that are left, and see to what all of it means for lanes."""
     if step is not None or tx.ended or tx.todos:
         for queue, count in (step or Step(tx)).run().items():
             tx.wake(queue, count)

@@ -28,7 +28,8 @@ def page_of(workset: Workset, graph: GraphRow, cursor: int, limit: int) -> tuple
 
 
 def stop_page(workset: Workset, graph: GraphRow, cursor: int, limit: int) -> tuple[int, int]:
-    """Cancel the jobs of a stopping graph. Joins follow by their edges; what is not opened meets it at its release."""
+    """Cancel the jobs of a graph that was stopped. Joins follow by their edges; nodes that are not opened yet are
+    refused at their release."""
     if not graph.stopping:
         return 0, graph.last
     nodes, last = page_of(workset, graph, cursor, limit)
@@ -42,8 +43,7 @@ def stop_page(workset: Workset, graph: GraphRow, cursor: int, limit: int) -> tup
 
 
 def retry_page(workset: Workset, graph: GraphRow, cursor: int, limit: int) -> tuple[int, int]:
-    """Jobs that ended badly wait again, for whatever else does. What was skipped, and the joins, follow by their
-    edges."""
+    """Let the jobs that ended badly wait again. Skipped jobs and joins follow by their edges."""
     if graph.state == DROPPED:
         return 0, graph.last
     nodes, last = page_of(workset, graph, cursor, limit)
@@ -55,7 +55,7 @@ def retry_page(workset: Workset, graph: GraphRow, cursor: int, limit: int) -> tu
 
 
 def decide_page(workset: Workset, graph: GraphRow, cursor: int, limit: int) -> tuple[int, int]:
-    """Decide the nodes that wait with no open edge, be it that none leads to them or that none was opened again."""
+    """Decide the nodes that wait without an open edge: none leads to them, or none was opened again."""
     if not graph.under_way:
         return 0, graph.last
     nodes, last = page_of(workset, graph, cursor, limit)
@@ -66,7 +66,7 @@ def decide_page(workset: Workset, graph: GraphRow, cursor: int, limit: int) -> t
 
 
 def restart(workset: Workset, node: NodeRow, waits: bool) -> None:
-    """A new run of a job: nothing of the old one is left, and what it broke is open again."""
+    """Begin a new run of a job. Nothing of the old one is left, and the edges it broke are opened again."""
     workset.count(node, -1)
     let_go(workset, node)
     workset.blame_itself(node)
@@ -76,8 +76,8 @@ def restart(workset: Workset, node: NodeRow, waits: bool) -> None:
 
 
 def file_one(workset: Workset, node: NodeRow) -> None:
-    """A job whose end has spread may be pruned, unless it is kept with its graph. A join has done its part if that is
-    gone."""
+    """File a node whose end has spread: a job that is not kept with its graph goes into its bucket, and a join whose
+    graph is gone is deleted."""
     graph = workset.graph(node)
     gone = graph is None or graph.state == DROPPED
     if node.job and node.over and (gone or node.aftermath):
@@ -90,7 +90,7 @@ def file_one(workset: Workset, node: NodeRow) -> None:
 
 
 def drop_page(workset: Workset, graph: GraphRow, cursor: int, limit: int) -> tuple[int, int]:
-    """Delete nodes and their jobs. What is still running goes on as a job of its own."""
+    """Delete nodes and their jobs. A job that still runs goes on as a job of its own."""
     nodes, last = page_of(workset, graph, cursor, limit)
     gone = [node for node in nodes if node.job and node.state != RUNNING]
     for node in gone:
@@ -100,7 +100,8 @@ def drop_page(workset: Workset, graph: GraphRow, cursor: int, limit: int) -> tup
 
 
 def prune_page(workset: Workset, graph: GraphRow, cursor: int, limit: int) -> tuple[int, int]:
-    """The same without a word. Callbacks are jobs of their own, also those that are not opened yet."""
+    """Delete nodes and their jobs without an event for each. Callbacks stay as jobs of their own, also those that are
+    not opened yet."""
     nodes, last = page_of(workset, graph, cursor, limit)
     open_early(workset, graph, [node.n for node in nodes if node.aftermath and not node.job])
     gone = [node for node in nodes if node.job and node.over and not node.aftermath]
@@ -111,17 +112,18 @@ def prune_page(workset: Workset, graph: GraphRow, cursor: int, limit: int) -> tu
 
 
 def _remove(workset: Workset, jobs: list[NodeRow], others: list[NodeRow]) -> None:
-    """Jobs with their nodes, and nodes that are no jobs, are to go."""
+    """Note jobs with their nodes, and nodes that are no jobs, for ``remove``."""
     workset.gone_jobs.update((node.n, node) for node in jobs)
     workset.gone_nodes.update((node.n, node) for node in others)
 
 
 def forget(workset: Workset, graph: GraphRow) -> None:
+    """Note a graph whose nodes have gone for ``remove``."""
     workset.gone_graphs.append(graph.n)
 
 
 def remove(workset: Workset) -> None:
-    """All that is to go goes."""
+    """Delete all that was noted."""
     if not (workset.gone_jobs or workset.gone_nodes or workset.gone_graphs):
         return
     tx = workset.tx

@@ -15,7 +15,7 @@ TAKEN = (
 _LEFT_OVER = "DELETE FROM {0} WHERE n IN (SELECT v.n FROM json_each(?) AS w CROSS JOIN nodes AS v ON v.id = w.value)"
 CLEAR_LINKS, CLEAR_PARTS = _LEFT_OVER.format("links"), _LEFT_OVER.format("parts")
 CLEAR_NODES = _LEFT_OVER.format("nodes")
-BEGIN = """
+GRAPH = """
 INSERT INTO graphs (n, id, nodes, size, digest, name, meta, fail_fast, parent, keep_done, keep_failed, looked_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
