@@ -10,10 +10,12 @@ Everything here is pure. Engines apply these rules; the memory engine does so li
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from windlass.core.job import State
-from windlass.core.links import Edge, Inject, On, Shape
+from windlass.core.links import WIDTH, Edge, In, Inject, Links, On, Out, Shape
 
 WORK = 500
 """About how many nodes one step of an engine touches because of todos; the rest waits for the next step."""
@@ -86,6 +88,26 @@ def decided(on: On, state: State, expired: bool = False) -> Edge:
     return Edge.MET if failed else Edge.BROKEN
 
 
+def decide_edges(
+    outs: Sequence[Out], edges: Sequence[Edge], state: State, expired: bool = False
+) -> tuple[list[Edge], list[tuple[Out, Edge]]]:
+    """The states of the edges from a node that ended so, and those among them that were open until now."""
+    after = [
+        decided(out.on, state, expired) if edge is Edge.OPEN else edge for out, edge in zip(outs, edges, strict=True)
+    ]
+    return after, [(out, new) for out, old, new in zip(outs, edges, after, strict=True) if old is Edge.OPEN]
+
+
+def place_of_edge(ins: Sequence[In], at: int, outs: Sequence[Out], target: str) -> int | None:
+    """Which edge from its source the edge at a place among those to a target is; None if the source has no such edge.
+
+    The same two nodes may be joined by more than one edge: the first in is the first out.
+    """
+    before = sum(1 for edge in ins[:at] if edge.source == ins[at].source)
+    places = [n for n, out in enumerate(outs) if out.target == target]
+    return places[before] if before < len(places) else None
+
+
 def verdict(shape: Shape, broken: int, spare: int, stopped: str = "", is_end: bool = False) -> State:
     """What becomes of a node whose last edge is decided. READY stands for: released, or a join that is met.
 
@@ -99,6 +121,11 @@ def verdict(shape: Shape, broken: int, spare: int, stopped: str = "", is_end: bo
     return State.SKIPPED if shape is Shape.CALL else State.FAILED
 
 
+def due_at(at: int, delay: int, now: int) -> int:
+    """When a node may run that is released now; 0 or an instant that is over means at once."""
+    return max(at, now + delay if delay else 0)
+
+
 def because(task: str, id: str, state: State, expired: bool = False) -> str:
     """The reason of everything that did not happen because of one job: it names the job.
 
@@ -106,3 +133,17 @@ def because(task: str, id: str, state: State, expired: bool = False) -> str:
     """
     what = state.value if state is not State.CANCELLED else "expired" if expired else "was cancelled"
     return f"{task or 'workflow'} {id} {what}"
+
+
+def unfit(id: str, links: Links | None) -> str:
+    """Why a node with these links cannot be in a graph; '' if it can."""
+    if links is not None and max(len(links.ins), len(links.outs)) > WIDTH:
+        return f"node {id!r} has more than {WIDTH} edges"
+    return ""
+
+
+def gone(edge: In) -> Input:
+    """What stands for the source of an edge whose record is gone: a failure."""
+    return Input(
+        edge.source, "", State.FAILED, edge.inject, Shape.CALL, reason=f"the record of {edge.source} is gone"
+    )  # fmt: skip

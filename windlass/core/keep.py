@@ -49,6 +49,21 @@ class Bucket(NamedTuple):
     age: int
     scope: str
 
+    def weight(self, nodes: int) -> int:
+        """What a workflow of so many nodes counts for: each of its nodes where the scope begins with ``#``, elsewhere
+        one, as a job does."""
+        return nodes if self.scope.startswith("#") else 1
+
+    def is_over(self, weight: int, many: int) -> bool:
+        """Whether the oldest must go because what is in the bucket weighs more than the limit; ``many`` is how many are
+        in it. The last workflow stays, however large it is: who waits for it has yet to read its value."""
+        stay = 1 if self.scope.startswith("#") and self.limit > 0 else 0
+        return self.limit != UNLIMITED and weight > self.limit and many > stay
+
+    def is_past(self, finished_at: int, now: int) -> bool:
+        """Whether what ended then is past the age."""
+        return self.age != UNLIMITED and finished_at + self.age <= now
+
 
 def read_bucket(name: str) -> Bucket:
     count, age, scope = name.split("|", 2)

@@ -38,6 +38,13 @@ ALLOWED: dict[Action, frozenset[State]] = {
 }
 """To which states an action applies; jobs in others are skipped."""
 
+ALLOWED_ON_GRAPHS: dict[Action, frozenset[State]] = {
+    Action.CANCEL: frozenset((State.WAITING,)),
+    Action.RETRY: frozenset((State.FAILED, State.CANCELLED)),
+    Action.DELETE: frozenset(State) - {State.WAITING},
+}
+"""The same for actions on a workflow's id. Other actions apply to no workflow."""
+
 
 def allowed(change: Change) -> frozenset[State]:
     """To which states this change applies."""

@@ -47,3 +47,22 @@ def test_nothing_else_is(wrong: object) -> None:
 def test_wrong_limits_fail_where_they_are_written(given: dict, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         Keep(**given)
+
+
+def test_workflows_weigh_their_nodes_where_the_scope_says_so() -> None:
+    assert read_bucket("5|-1|#workflows").weight(7) == 7
+    assert read_bucket("5|-1|mine").weight(7) == 1
+
+
+def test_a_bucket_is_over_its_count_and_past_its_age() -> None:
+    assert [Bucket(2, UNLIMITED, "q").is_over(weight, 3) for weight in (1, 2, 3)] == [False, False, True]
+    assert not Bucket(UNLIMITED, UNLIMITED, "q").is_over(1_000, 1_000)
+    assert [Bucket(2, 60, "q").is_past(at, 1_060) for at in (999, 1_000, 1_001)] == [True, True, False]
+    assert not Bucket(2, UNLIMITED, "q").is_past(0, 1_000_000)
+
+
+def test_the_last_workflow_stays_however_large_it_is() -> None:
+    assert not Bucket(2, UNLIMITED, "#workflows").is_over(100, 1)
+    assert Bucket(2, UNLIMITED, "#workflows").is_over(100, 2)
+    assert Bucket(0, UNLIMITED, "#workflows").is_over(100, 1)
+    assert Bucket(2, UNLIMITED, "q").is_over(100, 1)

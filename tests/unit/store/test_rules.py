@@ -85,7 +85,9 @@ def test_the_clock_never_goes_back_and_a_jump_is_told(host: int, shift: int, aft
 
 def test_a_queue_declared_as_a_whole_takes_what_nobody_named() -> None:
     skills = Skills(["q", "r"], {"t": new_declared(2), "*r": new_declared(1)})
-    assert skills.takes("q", "t", 1) and not skills.takes("q", "t", 2) and not skills.takes("q", "u", 1)
+    assert skills.takes("q", "t", 1)
+    assert not skills.takes("q", "t", 2)
+    assert not skills.takes("q", "u", 1)
     assert skills.takes("r", "u", 9)
     assert [skills.max_crashes(queue, task, 3) for queue, task in (("q", "t"), ("r", "u"), ("q", "u"))] == [2, 1, 3]
 

@@ -8,6 +8,16 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from windlass.store.machine.graphs.sql import (
+    AuditSql,
+    InheritedSql,
+    LookupSql,
+    NodeSql,
+    OpeningSql,
+    RetentionSql,
+    StagingSql,
+    TodoSql,
+)
 from windlass.store.machine.items.sql import ItemSql, LogSql
 from windlass.store.machine.jobs.sql import (
     AsideSql,
@@ -59,21 +69,29 @@ class Statements(Protocol):
 
     tx: TxSql
     asides: AsideSql
+    audits: AuditSql
     changes: ChangeSql
     expiry: ExpirySql
     find: FindSql
+    inherited: InheritedSql
     intake: IntakeSql
     items: ItemSql
     logs: LogSql
+    lookups: LookupSql
     moves: MoveSql
     news: NewsSql
+    nodes: NodeSql
     notes: NoteSql
+    opening: OpeningSql
     recovery: RecoverySql
     replacing: ReplacingSql
+    retention: RetentionSql
     room: RoomSql
     rows: RowSql
+    staging: StagingSql
     summaries: SummarySql
     sweeps: SweepSql
+    todos: TodoSql
     views: ViewSql
     walks: WalkSql
     watches: WatchSql

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 
 from windlass.core import lifecycle
-from windlass.core.graph import decided
+from windlass.core.graph import decided, place_of_edge
 from windlass.core.job import State
 from windlass.core.links import Edge, In
 from windlass.store.memory.hub import Hub
@@ -116,12 +116,9 @@ def edge_state(hub: Hub, target: Row, edge: In, at: int) -> Edge:
     source = hub.known(edge.source)
     if source is None or source.links is None or source.links.graph is not graph_of(target):
         return decided(edge.on, State.FAILED)
-    # The same two nodes may be joined by more than one edge: the first in is the first out.
-    before = sum(1 for other in place_of(target).links.ins[:at] if other.source == edge.source)
-    outs = [n for n, out in enumerate(source.links.links.outs) if out.target == target.id]
-    if before >= len(outs):
+    mine = place_of_edge(place_of(target).links.ins, at, source.links.links.outs, target.id)
+    if mine is None:
         return decided(edge.on, State.FAILED)
-    mine = outs[before]
     if source.links.edges[mine] is Edge.OPEN and source.state.terminal:
         source.links.edges[mine] = decided(edge.on, source.state, source.reason == lifecycle.EXPIRED)
     return source.links.edges[mine]

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from windlass.core.event import Group
-from windlass.core.graph import NewGraph
+from windlass.core.graph import NewGraph, unfit
 from windlass.core.job import NewJob, State
 from windlass.core.lifecycle import Transition
-from windlass.core.links import WIDTH
 from windlass.store.answers import Accept, GraphAnswer
 from windlass.store.jobs import Action, Change
 from windlass.store.memory import retention
@@ -20,6 +19,7 @@ from windlass.store.memory.nodes import GraphRow, Phase, Place
 from windlass.store.memory.records import Row
 from windlass.store.memory.spreading import Step, first_blame, graph_of, plan_audit, refuses, wait_again
 from windlass.store.memory.todos import let_go, work_off
+from windlass.store.shared import ALLOWED_ON_GRAPHS
 
 # -- coming in
 
@@ -57,8 +57,8 @@ def stage(hub: Hub, graph: GraphRow, node: NewJob, now: int) -> GraphAnswer | No
     held = hub.nodes.get(node.id)
     if node.id in hub.jobs or (held is not None and graph_of(held).phase is not Phase.DROPPED):
         return GraphAnswer(Accept.CONFLICT, f"the id {node.id!r} is taken")
-    if node.links is not None and max(len(node.links.ins), len(node.links.outs)) > WIDTH:
-        return GraphAnswer(Accept.REFUSED, f"node {node.id!r} has more than {WIDTH} edges")
+    if reason := unfit(node.id, node.links):
+        return GraphAnswer(Accept.REFUSED, reason)
     if len(graph.members) == graph.new.nodes:
         return GraphAnswer(Accept.REFUSED, f"more than {graph.new.nodes} nodes")
     row = hub.nodes[node.id] = Row(node, 0, now)
@@ -108,15 +108,15 @@ def change_graph(hub: Hub, graph: GraphRow, change: Change, now: int) -> str | N
     """An action on a graph's id; answers why not, or nothing."""
     assert graph.end is not None
     state = graph.end.state
-    if change.action is Action.CANCEL and state is State.WAITING:
+    if state not in ALLOWED_ON_GRAPHS.get(change.action, ()):
+        return str(state)
+    if change.action is Action.CANCEL:
         hub.stop(graph, "cancel", change.reason or "cancelled")
-    elif change.action is Action.RETRY and state in (State.FAILED, State.CANCELLED):
+    elif change.action is Action.RETRY:
         retry_all(hub, graph, now)
-    elif change.action is Action.DELETE and state is not State.WAITING:
+    else:
         retention.unfile(hub, graph.end)
         hub.drop(graph)
-    else:
-        return str(state)
     return None
 
 

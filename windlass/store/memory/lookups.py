@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from windlass.core.graph import GraphInfo, Input
+from windlass.core.graph import GraphInfo, Input, gone
 from windlass.core.job import Claim, Job, State
 from windlass.core.links import In, Inject, Shape
 from windlass.store.answers import MAX_BATCH
@@ -63,9 +63,7 @@ def inputs(hub: Hub, id: str) -> list[Input]:
 def an_input(hub: Hub, edge: In) -> Input:
     source = hub.known(edge.source)
     if source is None or source.links is None:
-        return Input(
-            edge.source, "", State.FAILED, edge.inject, Shape.CALL, reason=f"the record of {edge.source} is gone"
-        )
+        return gone(edge)
     shape = Shape.ONE if source.links.replaced else source.links.links.shape
     return Input(
         source.id, source.task, source.state, edge.inject, shape, source.result, source.error, source.reason

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from windlass.core.job import State
-from windlass.core.keep import UNLIMITED, read_bucket
+from windlass.core.keep import read_bucket
 from windlass.store.memory import faults
 from windlass.store.memory.nodes import GraphRow
 from windlass.store.memory.records import Row
@@ -24,14 +24,14 @@ WORKFLOWS = "#workflows"
 def file(hub: Hub, row: Row, bucket: str) -> None:
     hub.buckets[bucket][row.id] = row
     hub.touched.add(bucket)
-    hub.weights[bucket] += weight(row)
+    hub.weights[bucket] += weight(bucket, row)
 
 
 def unfile(hub: Hub, row: Row) -> None:
     faults.leave(hub, row)
     bucket = row.keep_failed if row.state is State.FAILED else row.keep_done
     if row.state.terminal and bucket in hub.buckets and hub.buckets[bucket].pop(row.id, None) is not None:
-        hub.weights[bucket] -= weight(row)
+        hub.weights[bucket] -= weight(bucket, row)
 
 
 def file_graph(hub: Hub, graph: GraphRow) -> None:
@@ -60,14 +60,11 @@ def prune_touched(hub: Hub, now: int) -> None:
 
 def prune(hub: Hub, bucket: str, now: int, limit: int) -> int:
     """Drop what is beyond a bucket's count (all of it) and past its age (bounded)."""
-    count, age, scope = read_bucket(bucket)
-    rows, pruned = hub.buckets[bucket], 0
-    # The last workflow stays, however large it is: who waits for it has yet to read its value.
-    stay = 1 if scope.startswith("#") and count > 0 else 0
+    limits, rows, pruned = read_bucket(bucket), hub.buckets[bucket], 0
     while rows:
         oldest = next(iter(rows.values()))
-        over = count != UNLIMITED and hub.weights[bucket] > count and len(rows) > stay
-        if not over and (age == UNLIMITED or oldest.finished_at + age > now or pruned >= limit):
+        is_old = pruned < limit and limits.is_past(oldest.finished_at, now)
+        if not is_old and not limits.is_over(hub.weights[bucket], len(rows)):
             break
         unfile(hub, oldest)
         remove(hub, oldest)
@@ -93,6 +90,7 @@ def forget_awaited(hub: Hub, row: Row) -> None:
         hub.drop(awaited, "prune")
 
 
-def weight(row: Row) -> int:
-    """What a record counts for in its bucket: the end of a workflow for all of its nodes."""
-    return row.links.graph.new.nodes if row.links is not None and row.links.graph is not None and not row.task else 1
+def weight(bucket: str, row: Row) -> int:
+    """What a record counts for in its bucket: the end of a workflow for the workflow."""
+    graph = row.links.graph if row.links is not None and not row.task else None
+    return read_bucket(bucket).weight(graph.new.nodes) if graph is not None else 1

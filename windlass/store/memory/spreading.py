@@ -12,7 +12,7 @@ from collections import defaultdict
 from windlass.core import lifecycle
 from windlass.core.event import Group
 from windlass.core.event import Row as EventRow
-from windlass.core.graph import because, decided, verdict
+from windlass.core.graph import because, decide_edges, due_at, verdict
 from windlass.core.job import State
 from windlass.core.links import Edge, Inject, Out, Shape
 from windlass.store.jobs import INLINE_MAX
@@ -86,11 +86,7 @@ def spread(step: Step, row: Row) -> None:
     step.left -= 1 + len(place.edges)
     if not row.state.terminal:
         return
-    news = []
-    for at, (out, edge) in enumerate(zip(place.links.outs, place.edges, strict=True)):
-        if edge is Edge.OPEN:
-            place.edges[at] = decided(out.on, row.state, row.reason == lifecycle.EXPIRED)
-            news.append((out, place.edges[at]))
+    place.edges, news = decide_edges(place.links.outs, place.edges, row.state, row.reason == lifecycle.EXPIRED)
     graph, broke = graph_of(row), any(edge is Edge.BROKEN for _, edge in news)
     if broke and graph.new.fail_fast and row.task and row.state is State.FAILED and not place.links.aftermath:
         # Before anyone behind it is decided: else what came first would say whether the workflow still succeeds.
@@ -163,7 +159,7 @@ def release(step: Step, row: Row) -> None:
         return
     if place.expires_in:
         row.expires = now + place.expires_in
-    due = max(place.at, now + place.delay if place.delay else 0)
+    due = due_at(place.at, place.delay, now)
     if due > now:
         hub.make_scheduled(row, due)
     else:

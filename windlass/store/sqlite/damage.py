@@ -20,7 +20,7 @@ from windlass.core.links import In, Out
 from windlass.core.terms import Terms
 from windlass.store.jobs import Presence
 from windlass.store.machine.codes import to_bytes
-from windlass.store.machine.graphs.opening import Body
+from windlass.store.machine.graphs.opening import UnopenedJob
 
 UNREADABLE = (ValueError, TypeError, msgspec.MsgspecError)
 
@@ -31,7 +31,7 @@ def _json(type: Any) -> Callable[[str], object]:
 
 READERS: dict[str, Callable[[str], object]] = {
     "text": len, "bytes": to_bytes, "bucket": read_bucket, "terms": _json(Terms), "ins": _json(list[In]),
-    "outs": _json(list[Out]), "body": _json(Body), "presence": _json(Presence), "groups": _json(list[Group]),
+    "outs": _json(list[Out]), "body": _json(UnopenedJob), "presence": _json(Presence), "groups": _json(list[Group]),
     "limits": _json(Limits), "ids": _json(list[str]),
 }  # fmt: skip
 

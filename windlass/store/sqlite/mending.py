@@ -14,7 +14,7 @@ from windlass.core import lifecycle
 from windlass.store.jobs import Presence
 from windlass.store.machine.codes import FAILED, FIRST_TERMINAL
 from windlass.store.machine.graphs import spreading
-from windlass.store.machine.graphs.handed import Fault
+from windlass.store.machine.graphs.inherited import InheritedError
 from windlass.store.machine.graphs.todos import Step, work_off
 from windlass.store.machine.jobs.moves import shift
 from windlass.store.machine.tx import encode, ids_json
@@ -85,10 +85,10 @@ def mend(tx: FileTx) -> int:
     _bury(tx, sorted(set(jobs)))
     _rebuild_lanes(tx, 0, LARGEST)
     step = Step(tx)
-    for node in step.web.numbered(places):
+    for node in step.workset.numbered(places):
         if node.shape and not node.over:
-            fault = Fault(lifecycle.corrupt_error().decode())
-            spreading.end_join(step.web, node, FAILED, lifecycle.CORRUPT, fault=fault)
+            error = InheritedError(lifecycle.corrupt_error().decode())
+            spreading.end_join(step.workset, node, FAILED, lifecycle.CORRUPT, error=error)
     work_off(tx, step)
     return total
 

@@ -10,7 +10,7 @@ import msgspec
 from windlass.core.job import State
 from windlass.core.lifecycle import Transition
 from windlass.store.machine.codes import maybe_text
-from windlass.store.machine.graphs.nodes import Graph
+from windlass.store.machine.graphs.nodes import GraphRow
 from windlass.store.machine.graphs.staging import Adoption, adopt, adoptable
 from windlass.store.machine.jobs.moves import note_lanes, tell_watchers
 from windlass.store.machine.tx import Tx, decode, encode, ids_json
@@ -88,7 +88,7 @@ NO_RUN = -1
 CANCELLED = "SELECT id FROM jobs WHERE cancel > 0 AND id IN (SELECT value FROM json_each(?))"
 
 
-def adoptions(tx: Tx, moves: Sequence[Transition], rows: list[list[Any]]) -> dict[int, Graph]:
+def adoptions(tx: Tx, moves: Sequence[Transition], rows: list[list[Any]]) -> dict[int, GraphRow]:
     """The graphs that moves adopt, by place. A move whose graph is not there is refused, if no cancel beats it."""
     graphs = adoptable(tx, [move.adopt for move in moves if move.adopt])
     wanted = {i: graphs[move.adopt] for i, move in enumerate(moves) if move.adopt in graphs}

@@ -173,6 +173,14 @@ class GraphRetentionRules:
         await bench.drain()
         assert [info.id for info in (await bench.store.graphs()).graphs] == ["g3", "g2"]
 
+    async def test_a_workflow_counts_for_one_where_its_bucket_does_not_weigh_nodes(self, make_bench: MakeBench) -> None:
+        bench = await make_bench(keep=Keep(count=9))
+        for n in range(4):
+            await bench.submit(chain(f"a{n}", f"b{n}", id=f"g{n}", keep_done="2|-1|mine"))
+            await bench.play(await bench.worker(f"w{n}"))
+        await bench.drain()
+        assert [info.id for info in (await bench.store.graphs()).graphs] == ["g3", "g2"]
+
     async def test_what_is_under_way_again_is_not_pruned(self, make_bench: MakeBench) -> None:
         bench = await make_bench(keep=Keep(count=4))
         await bench.submit(chain("a", "b"))

@@ -1,4 +1,4 @@
-"""Jobs of a committed graph take their place among the others, node by node in order."""
+"""Opening: the nodes of a graph that is real become jobs in their order, as far as a step gets."""
 
 from __future__ import annotations
 
@@ -7,40 +7,20 @@ from typing import Any
 
 import msgspec
 
+from windlass.core.graph import due_at
 from windlass.core.job import NewJob
 from windlass.core.terms import Terms
 from windlass.store.machine.codes import BAND, READY, SCHEDULED, WAITING, to_text
-from windlass.store.machine.graphs.nodes import Graph
+from windlass.store.machine.graphs.nodes import GraphRow
 from windlass.store.machine.graphs.spreading import decide
-from windlass.store.machine.graphs.web import Web
+from windlass.store.machine.graphs.workset import Workset
 from windlass.store.machine.jobs.rows import with_terms
 from windlass.store.machine.tx import Tx, decode, encode, ids_json
 from windlass.store.shared import CODE
 
-PART = (
-    "json_array(v.n, v.open, v.broken, v.spare, v.delay, v.at, v.expires_in, v.shape, v.aftermath, v.watched, "
-    "json(p.body))"
-)
-PARTS = (
-    f"SELECT json_group_array({PART} ORDER BY v.n) "
-    "FROM (SELECT * FROM nodes WHERE n > ? AND n <= ? ORDER BY n LIMIT ?) AS v "
-    "LEFT JOIN parts AS p ON p.n = v.n"
-)
 
-
-PARTS_IN = (
-    f"SELECT json_group_array({PART} ORDER BY w.key, v.n) FROM json_each(?) AS w "
-    "CROSS JOIN nodes AS v ON v.n > w.value ->> 0 AND v.n <= w.value ->> 1 LEFT JOIN parts AS p ON p.n = v.n"
-)
-TAKE_PARTS = "DELETE FROM parts WHERE n IN (SELECT value FROM json_each(?))"
-PARTS_OF = (
-    f"SELECT json_group_array({PART} ORDER BY v.n) FROM json_each(?) AS w CROSS JOIN nodes AS v ON v.n = w.value "
-    "LEFT JOIN parts AS p ON p.n = v.n"
-)
-
-
-class Body(msgspec.Struct, array_like=True):
-    """What is kept of a job until it is accepted."""
+class UnopenedJob(msgspec.Struct, array_like=True):
+    """What is kept of a job of a graph until it is accepted; its JSON is the node's part."""
 
     id: str
     task: str
@@ -58,9 +38,9 @@ class Body(msgspec.Struct, array_like=True):
     terms: str | None = None
 
 
-class Part(msgspec.Struct, array_like=True):
-    """A node that is to be opened; the order of the fields is the order of PART. Joins have no body, nor have jobs that
-    were opened before their turn."""
+class UnopenedNode(msgspec.Struct, array_like=True):
+    """A node that is to be opened, as the statements of ``OpeningSql`` answer it. Joins have no job to be accepted, nor
+    have nodes that were opened before their turn."""
 
     n: int
     open: int
@@ -72,116 +52,113 @@ class Part(msgspec.Struct, array_like=True):
     shape: int
     aftermath: int
     watched: int = 0
-    body: Body | None = None
+    job: UnopenedJob | None = None
 
 
-_parts = msgspec.json.Decoder(list[Part]).decode
+_unopened = msgspec.json.Decoder(list[UnopenedNode]).decode
 
 
-def body_of(job: NewJob) -> Body:
-    return Body(
+def unopened_job(job: NewJob) -> UnopenedJob:
+    return UnopenedJob(
         job.id, job.task, job.version, job.queue, job.priority, to_text(job.payload), to_text(job.meta), job.expires_at,
         CODE[job.expire_to], job.max_crashes, job.crash_delay, job.keep_done or None, job.keep_failed or None,
         None if job.terms is None else encode(job.terms).decode(),
     )  # fmt: skip
 
 
-def open_page(web: Web, graph: Graph, cursor: int, limit: int) -> tuple[int, int]:
-    """The next nodes of a graph: how many, and the number of the last one."""
+def open_page(workset: Workset, graph: GraphRow, cursor: int, limit: int) -> tuple[int, int]:
+    """Open the next nodes of a graph; how many these are, and the number of the last one."""
     if not graph.under_way and not graph.over:
         return 0, graph.last
-    web.flush()
-    parts = read_parts(web.tx, cursor, graph.last, limit)
-    last = parts[-1].n if len(parts) == limit else graph.last
-    web.tx.run("DELETE FROM parts WHERE n > ? AND n <= ?", (cursor, last))
+    tx = workset.tx
+    workset.flush()
+    nodes = _unopened(tx.value(tx.sql.opening.PAGE, (cursor, graph.last, limit)))
+    last = nodes[-1].n if len(nodes) == limit else graph.last
+    tx.run(tx.sql.opening.TAKE_PAGE, (cursor, last))
     graph.opened = last - graph.n
-    web.change_graph(graph)
-    open_parts(web, [(graph, part) for part in parts])
-    return len(parts), last
+    workset.change_graph(graph)
+    open_nodes(workset, [(graph, node) for node in nodes])
+    return len(nodes), last
 
 
-def open_wholes(web: Web, places: Sequence[tuple[Graph, int]]) -> int:
-    """All that is left to open of graphs, each behind a node; how many nodes that is."""
-    web.flush()
-    ranges = encode([(cursor, graph.last) for graph, cursor in places]).decode()
-    parts = _parts(web.tx.value(PARTS_IN, (ranges,)))
-    web.tx.run(TAKE_PARTS, (ids_json(part.n for part in parts),))
+def open_wholes(workset: Workset, rests: Sequence[tuple[GraphRow, int]]) -> int:
+    """Open all nodes of each of these graphs that are behind a number; how many nodes that is."""
+    tx = workset.tx
+    workset.flush()
+    nodes = _unopened(tx.value(tx.sql.opening.BY_RANGES, (ids_json((cursor, graph.last) for graph, cursor in rests),)))
+    tx.run(tx.sql.opening.TAKE, (ids_json(node.n for node in nodes),))
     opened, at = [], 0
-    for part in parts:
-        while part.n > places[at][0].last or part.n <= places[at][1]:
+    for node in nodes:
+        while node.n > rests[at][0].last or node.n <= rests[at][1]:
             at += 1
-        opened.append((places[at][0], part))
-    for graph, _ in places:
+        opened.append((rests[at][0], node))
+    for graph, _ in rests:
         graph.opened = graph.nodes
-        web.change_graph(graph)
-    open_parts(web, opened)
-    return len(parts)
+        workset.change_graph(graph)
+    open_nodes(workset, opened)
+    return len(nodes)
 
 
-def read_parts(tx: Tx, after: int, last: int, limit: int) -> list[Part]:
-    return _parts(tx.value(PARTS, (after, last, limit)))
-
-
-def open_early(web: Web, graph: Graph, numbers: Sequence[int]) -> None:
-    """Jobs that are wanted before their turn comes."""
+def open_early(workset: Workset, graph: GraphRow, numbers: Sequence[int]) -> None:
+    """Open nodes of a graph that are wanted before their turn comes."""
     if not numbers:
         return
-    web.flush()
-    parts = _parts(web.tx.value(PARTS_OF, (ids_json(numbers),)))
-    web.tx.run(TAKE_PARTS, (ids_json(numbers),))
-    open_parts(web, [(graph, part) for part in parts])
+    tx = workset.tx
+    workset.flush()
+    nodes = _unopened(tx.value(tx.sql.opening.BY_NUMBER, (ids_json(numbers),)))
+    tx.run(tx.sql.opening.TAKE, (ids_json(numbers),))
+    open_nodes(workset, [(graph, node) for node in nodes])
 
 
-def open_parts(web: Web, opened: Sequence[tuple[Graph, Part]]) -> None:
-    """Accept jobs. Those that wait for nothing are ready or scheduled at once; whatever else is decided, is decided."""
-    tx, rows, due_now = web.tx, [], []
-    for graph, part in opened:
-        free = part.open == 0 and part.broken <= part.spare and (part.aftermath or not graph.stopping)
-        if part.body is not None:
-            rows.append(_row(web, part, part.body, bool(free)))
-        if part.open == 0 and (part.body is None or not free):
-            due_now.append(part.n)
+def open_nodes(workset: Workset, opened: Sequence[tuple[GraphRow, UnopenedNode]]) -> None:
+    """Accept the jobs of these nodes. A job that waits for nothing is ready or scheduled at once; every other node
+    without an open edge is decided."""
+    tx, rows, to_decide = workset.tx, [], []
+    for graph, node in opened:
+        free = node.open == 0 and node.broken <= node.spare and (node.aftermath or not graph.stopping)
+        if node.job is not None:
+            rows.append(_job_row(workset, node, node.job, bool(free)))
+        if node.open == 0 and (node.job is None or not free):
+            to_decide.append(node.n)
     if rows:
-        web.wake_for_due()
-        tx.run("INSERT INTO admit VALUES (?, ?)", (tx.now, encode(rows).decode()))
-        _move_watches(tx, [part.n for _, part in opened if part.watched and part.body])
-    web.forget(part.n for _, part in opened)
-    for node in web.numbered(due_now):
-        if node.state == WAITING and node.open == 0:
-            decide(web, node)
+        workset.unsaved.wake_for_due()
+        tx.run(tx.sql.opening.ADMIT, (tx.now, encode(rows).decode()))
+        _move_watches(tx, [node.n for _, node in opened if node.watched and node.job])
+    workset.forget(node.n for _, node in opened)
+    for known in workset.numbered(to_decide):
+        if known.state == WAITING and known.open == 0:
+            decide(workset, known)
 
 
-def _row(web: Web, part: Part, body: Body, free: bool) -> list[Any]:
-    """A job as `admit` in steps.sql takes it."""
-    tx, state, place, expires = web.tx, WAITING, 0, body.expires_at
-    due = max(part.at, tx.now + part.delay if part.delay else 0) if free else 0
+def _job_row(workset: Workset, node: UnopenedNode, job: UnopenedJob, free: bool) -> list[Any]:
+    """A job as ``ADMIT`` takes it. ``free``: it waits for nothing."""
+    tx, state, place, due, expires = workset.tx, WAITING, 0, 0, job.expires_at
     if free:
-        expires = tx.now + part.expires_in if part.expires_in else expires
+        due = due_at(node.at, node.delay, tx.now)
+        expires = tx.now + node.expires_in if node.expires_in else expires
         if due > tx.now:
             state = SCHEDULED
-            web.due.append((due, body.queue))
+            workset.unsaved.due.append((due, job.queue))
         else:
             state, due = READY, 0
-            place = (9 - body.priority) * BAND + tx.take_ranks(1)
-    tx.count(body.queue, state, 1)
-    web.event("enqueued", [body.id, body.task, body.queue])
+            place = (9 - job.priority) * BAND + tx.take_ranks(1)
+    tx.count(job.queue, state, 1)
+    workset.event("enqueued", [job.id, job.task, job.queue])
     row = [
-        body.id, body.task, body.version, body.queue, body.priority, body.payload, body.meta, state, place, due,
-        expires, body.expire_to, body.max_crashes, body.crash_delay, body.keep_done, body.keep_failed,
+        job.id, job.task, job.version, job.queue, job.priority, job.payload, job.meta, state, place, due,
+        expires, job.expire_to, job.max_crashes, job.crash_delay, job.keep_done, job.keep_failed,
     ]  # fmt: skip
-    lane = with_terms(tx, row, None if body.terms is None else decode(body.terms, type=Terms), part.n)
+    lane = with_terms(tx, row, None if job.terms is None else decode(job.terms, type=Terms), node.n)
     if lane:
-        tx.touch(body.queue, lane).joined += 1
+        tx.touch(job.queue, lane).joined += 1
     elif state == READY:
-        web.released[body.queue] += 1
+        workset.released[job.queue] += 1
     return row
 
 
 def _move_watches(tx: Tx, watched: list[int]) -> None:
-    """Who watched a node from before it was a job watches the job."""
+    """Whoever watched a node before it had a job watches the job."""
     if watched:
         numbers = ids_json(watched)
-        tx.run("UPDATE watches SET job = (SELECT n FROM jobs WHERE id = (SELECT id FROM nodes WHERE n = -watches.job)) "
-               "WHERE job IN (SELECT -value FROM json_each(?))", (numbers,))  # fmt: skip
-        tx.run("UPDATE jobs SET watched = 1 WHERE id IN (SELECT id FROM nodes WHERE n IN "
-               "(SELECT value FROM json_each(?)))", (numbers,))  # fmt: skip
+        tx.run(tx.sql.opening.MOVE_WATCHES, (numbers,))
+        tx.run(tx.sql.opening.WATCHED, (numbers,))

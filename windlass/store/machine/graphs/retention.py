@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from windlass.core.keep import Bucket, read_bucket
 from windlass.store.machine.codes import SUCCEEDED, WAITING
-from windlass.store.machine.graphs.nodes import DROPPED, GRAPH, Graph, Node, graphs_of
-from windlass.store.machine.graphs.web import Web
-from windlass.store.machine.tx import Tx, encode, ids_json
+from windlass.store.machine.graphs.nodes import GraphRow, NodeRow, graphs_of
+from windlass.store.machine.graphs.workset import Workset
+from windlass.store.machine.tx import Tx, ids_json
 
 SCOPE = "#workflows"
 """Where workflows are kept by default; no queue can have this name."""
@@ -25,35 +25,14 @@ APART = "\x01"
 BOUND = 100
 """So many workflows are dropped in one go; if that is not enough, a sweep goes on."""
 
-ADD = """
-INSERT INTO buckets (name, most, age, size)
-SELECT value ->> 0, CAST(value ->> 0 AS INTEGER), CAST(substr(value ->> 0, instr(value ->> 0, '|') + 1) AS INTEGER),
-    value ->> 1
-FROM json_each(?) WHERE true
-ON CONFLICT DO UPDATE SET size = size + excluded.size RETURNING n, name, size, (
-    SELECT finished_at FROM graphs WHERE bucket = buckets.n AND bucket > 0 ORDER BY place LIMIT 1
-)
-"""
-OLDEST = f"""
-SELECT b.value, json_group_array({GRAPH} ORDER BY g.place) FROM json_each(?) AS b CROSS JOIN graphs AS g
-WHERE g.n IN (SELECT n FROM graphs WHERE bucket = b.value AND bucket > 0 ORDER BY place LIMIT ?)
-GROUP BY b.key
-"""
-HIDE = f"UPDATE graphs SET state = {DROPPED}, bucket = 0, id = NULL WHERE n IN (SELECT value FROM json_each(?))"
-NAMES = "SELECT n, name FROM buckets WHERE n IN (SELECT value FROM json_each(?))"
-LESS = "UPDATE buckets SET size = size - (c.value ->> 1) FROM json_each(?) AS c WHERE buckets.n = c.value ->> 0"
-OLD = """
-SELECT n, name, size FROM buckets WHERE size > 0 AND substr(name, -1) = char(1) AND (
-    (most >= 0 AND size > most)
-    OR (age >= 0 AND age + (
-        SELECT finished_at FROM graphs WHERE bucket = buckets.n AND bucket > 0 ORDER BY place LIMIT 1
-    ) <= ?)
-)
-"""
+
+def limits_of(name: str) -> Bucket:
+    """The limits of a bucket of workflows."""
+    return read_bucket(name.removesuffix(APART))
 
 
-class Weighed(NamedTuple):
-    """A bucket of workflows, and how much it holds. ``old``: there is one in it that is past its age."""
+class WorkflowBucket(NamedTuple):
+    """A bucket of workflows, and how much it holds. ``old``: a workflow in it is past its age."""
 
     n: int
     name: str
@@ -66,123 +45,123 @@ class Weighed(NamedTuple):
 
     @property
     def limits(self) -> Bucket:
-        return read_bucket(self.name.removesuffix(APART))
+        return limits_of(self.name)
 
 
-def file_graphs(web: Web) -> None:
-    """Workflows that are over are kept under their ends; one whose parent awaits it goes with the parent's record."""
-    if web.resumed:
-        _take_out(web)
-    tx, over, web.closing = web.tx, [graph for graph in web.closing.values() if graph.over and not graph.bucket], {}
-    web.load(graph.parent for graph in over if graph.parent)
-    names = {graph.n: _bucket_name(tx, graph) for graph in over if not _is_awaited(web, graph)}
+def file_graphs(workset: Workset) -> None:
+    """Put the workflows that ended into their buckets, and prune these. A workflow that its parent awaits is in none:
+    it goes with the parent's record."""
+    if workset.resumed:
+        _take_out(workset)
+    tx, closing, workset.closing = workset.tx, workset.closing, {}
+    over = [graph for graph in closing.values() if graph.over and not graph.bucket]
+    workset.load(graph.parent for graph in over if graph.parent)
+    names = {graph.n: _bucket_name(tx, graph) for graph in over if not _is_awaited(workset, graph)}
     if not names:
         return
     weights = Counter[str]()
     for n, name in names.items():
-        weights[name + APART] += _weight(name, web.graphs[n].nodes)
-    found = tx.all(ADD, (encode(list(weights.items())).decode(),))
+        weights[name] += limits_of(name).weight(workset.graphs[n].nodes)
+    found = tx.all(tx.sql.retention.ADD, (ids_json(weights.items()),))
     numbers = {name: n for n, name, *_ in found}
     for place, (n, name) in enumerate(names.items(), tx.take_ranks(len(names))):
-        graph = web.change_graph(web.graphs[n])
-        graph.bucket, graph.place = numbers[name + APART], place
-    full = [bucket for bucket in (_look(tx, *row) for row in found) if bucket.is_full]
+        graph = workset.change_graph(workset.graphs[n])
+        graph.bucket, graph.place = numbers[name], place
+    full = [bucket for bucket in (_added(tx, *row) for row in found) if bucket.is_full]
     if full:
-        web.flush()
+        workset.flush()
     for graph in prune(tx, full):
-        web.doom(web.graphs.get(graph.n, graph))
+        workset.doom(workset.graphs.get(graph.n, graph))
 
 
-def _take_out(web: Web) -> None:
+def _take_out(workset: Workset) -> None:
     """Buckets weigh less by the workflows that are under way again."""
-    tx, resumed, web.resumed = web.tx, web.resumed, []
-    names = dict(tx.all(NAMES, (ids_json({bucket for bucket, _ in resumed}),)))
+    tx, resumed, workset.resumed = workset.tx, workset.resumed, []
+    names = dict(tx.all(tx.sql.retention.NAMES, (ids_json({bucket for bucket, _ in resumed}),)))
     less = Counter[int]()
     for bucket, nodes in resumed:
-        less[bucket] += _weight(names[bucket], nodes)
-    tx.run(LESS, (encode(list(less.items())).decode(),))
+        less[bucket] += limits_of(names[bucket]).weight(nodes)
+    tx.run(tx.sql.retention.TAKE_OUT, (ids_json(less.items()),))
 
 
-def _is_awaited(web: Web, graph: Graph) -> bool:
-    parent = web.one(graph.parent) if graph.parent else None
+def _is_awaited(workset: Workset, graph: GraphRow) -> bool:
+    parent = workset.one(graph.parent) if graph.parent else None
     return parent is not None and parent.awaits == graph.id
 
 
-def _bucket_name(tx: Tx, graph: Graph) -> str:
+def _bucket_name(tx: Tx, graph: GraphRow) -> str:
     if graph.state == SUCCEEDED:
-        return graph.keep_done or tx.memo.done + SCOPE
-    return graph.keep_failed or tx.memo.failed + SCOPE
+        return (graph.keep_done or tx.memo.done + SCOPE) + APART
+    return (graph.keep_failed or tx.memo.failed + SCOPE) + APART
 
 
-def _weight(bucket: str, nodes: int) -> int:
-    return nodes if read_bucket(bucket).scope.startswith("#") else 1
+def _added(tx: Tx, n: int, name: str, size: int, oldest: int | None) -> WorkflowBucket:
+    """A bucket to which a workflow was added just now. ``oldest``: when the first of those that were in it before
+    ended."""
+    limits = limits_of(name)
+    return WorkflowBucket(n, name, size, limits.age == 0 or (oldest is not None and limits.is_past(oldest, tx.now)))
 
 
-def _look(tx: Tx, n: int, name: str, size: int, oldest: int | None) -> Weighed:
-    """``oldest``: when that workflow ended which was in it before."""
-    age = read_bucket(name.removesuffix(APART)).age
-    return Weighed(n, name, size, age == 0 or (age > 0 and oldest is not None and oldest + age <= tx.now))
-
-
-def prune(tx: Tx, buckets: Sequence[Weighed]) -> list[Graph]:
-    """Take what is beyond the limits of buckets out of sight: graphs whose nodes are still to go."""
+def prune(tx: Tx, buckets: Sequence[WorkflowBucket]) -> list[GraphRow]:
+    """Take the workflows that are beyond the limits of these buckets out of sight, and answer them: their nodes are
+    still to go."""
     if not buckets:
         return []
     looks = (ids_json(bucket.n for bucket in buckets), max(_reach(bucket) for bucket in buckets) + 1)
-    found = {n: graphs_of(graphs) for n, graphs in tx.all(OLDEST, looks)}
-    doomed, less = list[Graph](), list[tuple[int, int]]()
+    found = {n: graphs_of(graphs) for n, graphs in tx.all(tx.sql.retention.OLDEST, looks)}
+    doomed, less = list[GraphRow](), list[tuple[int, int]]()
     for bucket in buckets:
         gone, weight = _beyond(tx, bucket, found.get(bucket.n, []))
         doomed += gone
         less.append((bucket.n, weight))
     if doomed:
-        tx.run(HIDE, (ids_json(graph.n for graph in doomed),))
-        tx.run(LESS, (encode(less).decode(),))
+        tx.run(tx.sql.retention.HIDE, (ids_json(graph.n for graph in doomed),))
+        tx.run(tx.sql.retention.TAKE_OUT, (ids_json(less),))
     return doomed
 
 
-def _reach(bucket: Weighed) -> int:
-    """At most how many graphs one look takes out of a bucket. Each weighs something, so its count needs no more."""
+def _reach(bucket: WorkflowBucket) -> int:
+    """How many graphs one look takes out of a bucket at most. Each weighs something, so its count needs no more."""
     return BOUND if bucket.old else min(BOUND, bucket.size - bucket.limits.limit)
 
 
-def _beyond(tx: Tx, bucket: Weighed, graphs: Sequence[Graph]) -> tuple[list[Graph], int]:
+def _beyond(tx: Tx, bucket: WorkflowBucket, graphs: Sequence[GraphRow]) -> tuple[list[GraphRow], int]:
     """Which of the oldest graphs of a bucket are beyond its limits, and what they weigh."""
-    (most, age, scope), size = bucket.limits, bucket.size
-    # The last workflow stays, however large it is: who waits for it has yet to read its value.
-    stay = 1 if scope.startswith("#") and most > 0 else 0
-    gone: list[Graph] = []
+    limits, size, gone = bucket.limits, bucket.size, list[GraphRow]()
     for at, graph in enumerate(graphs[:BOUND]):
-        over = 0 <= most < size and len(graphs) - at > stay
-        if not over and (age < 0 or graph.finished_at + age > tx.now):
+        if not limits.is_over(size, len(graphs) - at) and not limits.is_past(graph.finished_at, tx.now):
             break
-        size -= _weight(bucket.name, graph.nodes)
+        size -= limits.weight(graph.nodes)
         gone.append(graph)
     return gone, bucket.size - size
 
 
+def prune_full(tx: Tx) -> list[GraphRow]:
+    """Prune all buckets that are over their count or hold a workflow past their age."""
+    return prune(tx, [WorkflowBucket(*row) for row in tx.all(tx.sql.retention.FULL, (tx.now,))])
+
+
 def drop(tx: Tx, graph: int) -> None:
-    """Take one out of sight, whatever bucket it is in."""
-    bucket, nodes, name = tx.one(
-        "SELECT bucket, nodes, (SELECT name FROM buckets WHERE n = bucket) FROM graphs WHERE n = ?", (graph,)
-    )
-    tx.run(HIDE, (ids_json([graph]),))
+    """Take one graph out of sight, and out of the bucket it is in."""
+    bucket, nodes, name = tx.one(tx.sql.retention.OF_GRAPH, (graph,))
+    tx.run(tx.sql.retention.HIDE, (ids_json([graph]),))
     if bucket:
-        tx.run(LESS, (encode([(bucket, _weight(name, nodes))]).decode(),))
+        tx.run(tx.sql.retention.TAKE_OUT, (ids_json([(bucket, limits_of(name).weight(nodes))]),))
 
 
-def resume(web: Web, graph: Graph) -> None:
-    """It is under way again, and in no bucket."""
+def resume(workset: Workset, graph: GraphRow) -> None:
+    """A workflow that was over is under way again, and in no bucket."""
     if graph.bucket:
-        web.resumed.append((graph.bucket, graph.nodes))
-    web.change_graph(graph)
-    graph.state, graph.finished_at, graph.bucket, graph.looked_at = WAITING, 0, 0, web.tx.now
+        workset.resumed.append((graph.bucket, graph.nodes))
+    workset.change_graph(graph)
+    graph.state, graph.finished_at, graph.bucket, graph.looked_at = WAITING, 0, 0, workset.tx.now
 
 
-def let_go(web: Web, node: Node) -> None:
-    """A job waits for its graph no more, nor is it replaced by it: from now on that is kept for itself."""
-    awaited = web.graph_named(node.awaits) if node.awaits else None
-    web.change(node).awaits = ""
+def let_go(workset: Workset, node: NodeRow) -> None:
+    """A job no longer awaits the graph it started, nor is it replaced by it: that graph is kept for itself from now
+    on."""
+    awaited = workset.graph_named(node.awaits) if node.awaits else None
+    workset.change(node).awaits = ""
     node.replaced = 0
     if awaited is not None:
-        web.closing[awaited.n] = awaited
+        workset.closing[awaited.n] = awaited

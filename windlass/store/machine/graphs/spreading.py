@@ -1,80 +1,78 @@
-"""What one node's end means for those behind it: edges are decided, nodes released or given up, and opened again.
+"""What one node's end means for the nodes behind it: edges are decided, nodes are released or given up, and what was
+decided is opened again when a node starts again.
 
-The rules are those of ``core.graph``. Each function touches one node and its edges; what goes further is put up as a
-todo by whoever works these off (``todos``).
+The rules are those of ``core.graph``. Each function touches one node and its edges; ``todos`` puts up what goes
+further.
 """
 
 from __future__ import annotations
 
-from windlass.core.graph import because, decided, verdict
+from windlass.core.graph import because, decide_edges, due_at, verdict
 from windlass.core.job import State
 from windlass.core.lifecycle import EXPIRED
 from windlass.core.links import Edge, Out, Shape
 from windlass.store.machine.codes import CANCELLED, FAILED, READY, SCHEDULED, SKIPPED, SUCCEEDED, WAITING
-from windlass.store.machine.graphs.handed import Fault, Value
-from windlass.store.machine.graphs.nodes import NONE_SUCH, Graph, Node
+from windlass.store.machine.graphs.inherited import InheritedError, InheritedValue
+from windlass.store.machine.graphs.nodes import NONE_SUCH, GraphRow, NodeRow
 from windlass.store.machine.graphs.retention import resume
-from windlass.store.machine.graphs.web import Web
+from windlass.store.machine.graphs.workset import Workset
 from windlass.store.shared import CODE, STATES
 
 GAVE_UP = (FAILED, CANCELLED)
 
 
-def stopping(web: Web, node: Node) -> str:
-    """By what the node's graph was stopped, if that concerns the node."""
-    graph = web.graph(node)
+def stopping(workset: Workset, node: NodeRow) -> str:
+    """How the node's graph was stopped (``cancel`` or ``fail``); '' if it was not, or if that does not concern the
+    node."""
+    graph = workset.graph(node)
     return "" if graph is None or node.aftermath else graph.stopping
 
 
-def is_end(web: Web, node: Node) -> bool:
-    graph = web.graph(node)
+def is_end(workset: Workset, node: NodeRow) -> bool:
+    graph = workset.graph(node)
     return graph is not None and node.id == graph.id
 
 
-def is_opened(web: Web, node: Node) -> bool:
-    graph = web.graph(node)
+def is_opened(workset: Workset, node: NodeRow) -> bool:
+    graph = workset.graph(node)
     return bool(node.job) or graph is None or node.n - graph.n <= graph.opened
 
 
 # -- forwards: an end spreads
 
 
-def spread(web: Web, source: Node) -> int:
-    """Decide every open edge from a node that ended; how many nodes that touched. If it was started again meanwhile,
-    there is nothing to do."""
-    outs = web.outs_of(source)
+def spread(workset: Workset, source: NodeRow) -> int:
+    """Decide every open edge from a node that ended; how many nodes that touched. Nothing is to do for a node that was
+    started again meanwhile."""
+    outs = workset.outs_of(source)
     if not source.over:
         return 1
-    edges = [Edge(int(digit)) for digit in source.edges]
-    state, expired, news = STATES[source.state], source.reason == EXPIRED, []
-    for at, out in enumerate(outs):
-        if edges[at] is Edge.OPEN:
-            edges[at] = decided(out.on, state, expired)
-            news.append((out, edges[at]))
+    state = STATES[source.state]
+    edges, news = decide_edges(outs, source.read_edges(), state, source.reason == EXPIRED)
     if news:
-        web.change(source).edges = "".join(str(int(edge)) for edge in edges)
-    graph = web.graph(source)
+        workset.change(source).write_edges(edges)
+    graph = workset.graph(source)
     if graph is not None and graph.fail_fast and any(edge is Edge.BROKEN for _, edge in news) and _is_fatal(source):
         # Before anyone behind it is decided: else what came first would say whether the workflow still succeeds.
-        web.stop(graph, "fail", because(source.task, source.id, state), source.id)
+        workset.stop(graph, "fail", because(source.task, source.id, state), source.id)
     for out, edge in news:
-        _meet(web, source, out, edge)
+        _meet(workset, source, out, edge)
     return 1 + len(outs)
 
 
-def _is_fatal(source: Node) -> bool:
+def _is_fatal(source: NodeRow) -> bool:
     return source.state == FAILED and source.job > 0 and not source.aftermath
 
 
-def _meet(web: Web, source: Node, out: Out, edge: Edge) -> None:
+def _meet(workset: Workset, source: NodeRow, out: Out, edge: Edge) -> None:
     """One edge was decided: count it at its target, and decide the target if that was the last one."""
-    target = web.one(out.target)
+    target = workset.one(out.target)
     if target is None:
         return
-    graph = web.graph(source)
+    graph = workset.graph(source)
     if is_awaited(graph, source, out):
         if target.state == WAITING and target.awaits == source.id:
-            come_back(web, target, source, edge)
+            come_back(workset, target, source, edge)
         return
     if target.graph != source.graph:
         return
@@ -82,79 +80,81 @@ def _meet(web: Web, source: Node, out: Out, edge: Edge) -> None:
     if edge is Edge.BROKEN:
         target.broken += 1
         if target.state in (WAITING, NONE_SUCH):  # else it is not given up because of this
-            target.culprit = target.culprit or blame(web, source)
-    web.change(target)
+            target.culprit = target.culprit or blame(workset, source)
+    workset.change(target)
     hurry = out.hasty and source.state != SUCCEEDED
     if hurry and target.state == NONE_SUCH:
-        web.hurried.append(target)
-    elif target.state == WAITING and not target.awaits and (hurry or (target.open == 0 and is_opened(web, target))):
-        decide(web, target)
+        workset.hurried.append(target)
+    elif target.state == WAITING and not target.awaits and (hurry or (target.open == 0 and is_opened(workset, target))):
+        decide(workset, target)
 
 
-def is_awaited(graph: Graph | None, source: Node, out: Out) -> bool:
+def is_awaited(graph: GraphRow | None, source: NodeRow, out: Out) -> bool:
     """Whether this edge leads from the end of a graph to the job that started it, which is not of that graph."""
     return graph is not None and source.id == graph.id and out.target == graph.parent
 
 
-def blame(web: Web, source: Node) -> str:
+def blame(workset: Workset, source: NodeRow) -> str:
     """Who is at fault when this one breaks an edge. For the end of a workflow that failed fast that is who stopped it,
     whoever of those it stopped came to the end first."""
-    graph = web.graph(source)
+    graph = workset.graph(source)
     stopper = graph.culprit if graph is not None and source.id == graph.id else ""
     return stopper or source.culprit or source.id
 
 
-def decide(web: Web, node: Node) -> None:
+def decide(workset: Workset, node: NodeRow) -> None:
     """A waiting node has no open edge left: release it, let a join end, or give it up."""
-    fate = verdict(Shape(node.shape), node.broken, node.spare, stopping(web, node), is_end(web, node))
+    fate = verdict(Shape(node.shape), node.broken, node.spare, stopping(workset, node), is_end(workset, node))
     if fate is not State.READY:
-        give_up(web, node, CODE[fate])
+        give_up(workset, node, CODE[fate])
         return
     if node.culprit:  # whoever it is was spared
-        web.change(node).culprit = ""
+        workset.change(node).culprit = ""
     if node.shape:
-        value = web.handed.value(node.source) if node.shape == Shape.ONE and node.source else None
-        end_join(web, node, SUCCEEDED, "", value)
+        value = workset.inherited.value(node.source) if node.shape == Shape.ONE and node.source else None
+        end_join(workset, node, SUCCEEDED, "", value)
     else:
-        release(web, node)
+        release(workset, node)
 
 
-def release(web: Web, node: Node) -> None:
-    if _refused(web, node):
+def release(workset: Workset, node: NodeRow) -> None:
+    """A job waits no more: it is ready, or scheduled for when it is due."""
+    if _refused(workset, node):
         return
-    now = web.tx.now
+    now = workset.tx.now
     if node.expires_in:
-        web.expire_at(node, now + node.expires_in)
-    due = max(node.at, now + node.delay if node.delay else 0)
-    web.move(node, *((SCHEDULED, due) if due > now else (READY, 0)))
+        workset.expire_at(node, now + node.expires_in)
+    due = due_at(node.at, node.delay, now)
+    workset.move(node, *((SCHEDULED, due) if due > now else (READY, 0)))
 
 
-def _refused(web: Web, node: Node) -> bool:
-    """A job of a stopped graph does not start: nobody may ever come to claim it."""
-    graph = web.graph(node)
-    if graph is None or not stopping(web, node):
+def _refused(workset: Workset, node: NodeRow) -> bool:
+    """Cancel a job that would start in a graph that was stopped, as nobody may ever come to claim it; whether that
+    was so."""
+    graph = workset.graph(node)
+    if graph is None or not stopping(workset, node):
         return False
-    web.end(node, CANCELLED, graph.reason)
+    workset.end(node, CANCELLED, graph.reason)
     return True
 
 
-def come_back(web: Web, node: Node, end: Node, edge: Edge) -> None:
+def come_back(workset: Workset, node: NodeRow, end: NodeRow, edge: Edge) -> None:
     """The graph a job waited for is over: the job runs again, or its end becomes the job's own."""
     if edge is Edge.BROKEN:
-        web.change(node).culprit = blame(web, end)
-        give_up(web, node, CODE[verdict(Shape.ONE, 1, 0, stopping(web, node))])
+        workset.change(node).culprit = blame(workset, end)
+        give_up(workset, node, CODE[verdict(Shape.ONE, 1, 0, stopping(workset, node))])
     elif node.replaced:
-        web.end(node, SUCCEEDED, "", value=web.handed.value(end.id))
-    elif not _refused(web, node):
-        web.move(node, READY)
+        workset.end(node, SUCCEEDED, "", value=workset.inherited.value(end.id))
+    elif not _refused(workset, node):
+        workset.move(node, READY)
 
 
-def give_up(web: Web, node: Node, state: int) -> None:
+def give_up(workset: Workset, node: NodeRow, state: int) -> None:
     """End a node that can never be met, and say whose fault it was."""
     if not node.culprit:
-        web.change(node).culprit = first_blame(web, node)
-    graph = web.graph(node) if stopping(web, node) else None
-    culprit = web.one((graph.culprit if graph else "") or node.culprit)
+        workset.change(node).culprit = first_blame(workset, node)
+    graph = workset.graph(node) if stopping(workset, node) else None
+    culprit = workset.one((graph.culprit if graph else "") or node.culprit)
     if graph is not None:
         reason = graph.reason
     elif culprit is not None:
@@ -163,100 +163,107 @@ def give_up(web: Web, node: Node, state: int) -> None:
         reason = because(culprit.task, culprit.id, how, culprit.reason == EXPIRED)
     else:
         reason = because("job", node.culprit, State.FAILED)
-    fault = web.handed.fault(culprit.id) if culprit is not None and state == FAILED else None
+    error = workset.inherited.error(culprit.id) if culprit is not None and state == FAILED else None
     if node.shape:
-        end_join(web, node, state, reason, fault=fault)
+        end_join(workset, node, state, reason, error=error)
     else:
         blamed = node.culprit
-        web.end(node, state, reason, fault)
-        web.change(node).culprit = blamed
+        workset.end(node, state, reason, error)
+        workset.change(node).culprit = blamed
 
 
-def first_blame(web: Web, node: Node) -> str:
-    """Whom the first of a node's broken edges blames. A source that is gone counts as failed."""
-    for edge in web.ins_of(node):
-        source = web.one(edge.source)
+def first_blame(workset: Workset, node: NodeRow) -> str:
+    """Whom the first of a node's broken edges blames. A source that is gone is blamed itself."""
+    for edge in workset.ins_of(node):
+        source = workset.one(edge.source)
         if source is None:
             return edge.source
-        states = zip(web.outs_of(source), source.edges, strict=True)
-        if any(out.target == node.id and int(state) == Edge.BROKEN for out, state in states):
-            return blame(web, source)
+        edges = zip(workset.outs_of(source), source.read_edges(), strict=True)
+        if any(out.target == node.id and state is Edge.BROKEN for out, state in edges):
+            return blame(workset, source)
     return ""
 
 
 def end_join(
-    web: Web, node: Node, state: int, reason: str, value: Value | None = None, fault: Fault | None = None
+    workset: Workset,
+    node: NodeRow,
+    state: int,
+    reason: str,
+    value: InheritedValue | None = None,
+    error: InheritedError | None = None,
 ) -> None:
     """A join ends. It is in no queue and has no event; the end of a graph ends the workflow."""
-    web.join(node, state, reason, value, fault)
-    graph = web.graph(node)
+    workset.move_join(node, state, reason, value, error)
+    graph = workset.graph(node)
     if graph is None:
         return
-    web.change_graph(graph)
+    workset.change_graph(graph)
     if node.id == graph.id:
-        graph.state, graph.finished_at = state, web.tx.now
-        web.event(f"workflow_{STATES[state]}", [graph.id, graph.name, ""], reason)
-        web.closing[graph.n] = graph
+        graph.state, graph.finished_at = state, workset.tx.now
+        workset.event(f"workflow_{STATES[state]}", [graph.id, graph.name, ""], reason)
+        workset.closing[graph.n] = graph
 
 
 # -- backwards: a node starts again
 
 
-def reopen(web: Web, source: Node) -> int:
-    """A node starts again: the edges its end broke are open once more, and so is what was given up because of them.
+def reopen(workset: Workset, source: NodeRow) -> int:
+    """Open the edges again that a node broke when it ended, as it starts again; how many nodes that touched. Nodes that
+    were given up because of these edges wait again.
 
-    So is an edge it had met, if nothing has come of it: whoever waits behind it, now or when retried, waits for it too.
+    Edges that it met are opened as well if nothing came of them: the node behind such an edge, now or when it is
+    retried, waits for this one too.
     """
-    outs = web.outs_of(source)
-    edges = [int(digit) for digit in source.edges]
+    outs = workset.outs_of(source)
+    edges = source.read_edges()
     for at, out in enumerate(outs):
-        if edges[at] == Edge.BROKEN or (edges[at] == Edge.MET and _came_to_nothing(web, out)):
-            broken, edges[at] = edges[at] == Edge.BROKEN, Edge.OPEN
-            _unmeet(web, source, out, broken)
+        if edges[at] is Edge.BROKEN or (edges[at] is Edge.MET and _came_to_nothing(workset, out)):
+            before, edges[at] = edges[at], Edge.OPEN
+            _unmeet(workset, source, out, before)
     if outs:
-        web.change(source).edges = "".join(str(int(edge)) for edge in edges)
+        workset.change(source).write_edges(edges)
     return 1 + len(outs)
 
 
-def _came_to_nothing(web: Web, out: Out) -> bool:
-    """Whether the target was not released, or its run ended badly and may be retried."""
-    target = web.one(out.target)
+def _came_to_nothing(workset: Workset, out: Out) -> bool:
+    """Whether the node behind an edge was not released, or its run ended badly and may be retried."""
+    target = workset.one(out.target)
     return target is not None and target.state in (NONE_SUCH, WAITING, FAILED, CANCELLED, SKIPPED)
 
 
-def _unmeet(web: Web, source: Node, out: Out, broken: bool) -> None:
-    target = web.one(out.target)
+def _unmeet(workset: Workset, source: NodeRow, out: Out, before: Edge) -> None:
+    target = workset.one(out.target)
     if target is None:
         return
-    if is_awaited(web.graph(source), source, out):
+    if is_awaited(workset.graph(source), source, out):
         if target.awaits == source.id and target.replaced and target.state in GAVE_UP:
-            wait_again(web, target)
+            wait_again(workset, target)
         return
     if target.graph != source.graph:
         return
-    web.change(target).open += 1
-    if not broken:
+    workset.change(target).open += 1
+    if before is not Edge.BROKEN:
         return
     target.broken -= 1
     target.culprit = ""  # it may be the very one that starts again; if another edge stays broken, that names it
     if target.state == SKIPPED or (target.shape and target.state in GAVE_UP):
-        wait_again(web, target)
+        wait_again(workset, target)
 
 
-def wait_again(web: Web, node: Node) -> None:
-    """What was given up waits once more, in a new run; what it gave up in turn follows."""
+def wait_again(workset: Workset, node: NodeRow) -> None:
+    """A node that was given up waits once more, in a new run; what was given up because of it follows."""
     if node.awaits:
-        web.change(node).culprit = ""
+        workset.change(node).culprit = ""
     if node.shape:
         node.run += 1
-        web.join(node, WAITING, "")
-        graph = web.graph(node)
+        workset.move_join(node, WAITING, "")
+        graph = workset.graph(node)
         if graph is not None:
-            web.change_graph(graph)
+            workset.change_graph(graph)
             if node.id == graph.id:
-                resume(web, graph)
+                resume(workset, graph)
     else:
-        web.count(node, -1)
-        web.again(node)
-        web.move(node, WAITING)
-    web.reopened.append(node)
+        workset.count(node, -1)
+        workset.again(node)
+        workset.move(node, WAITING)
+    workset.reopened.append(node)

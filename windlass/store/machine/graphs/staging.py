@@ -1,110 +1,89 @@
-"""Handing in a graph: parts that nobody sees, and the one write that makes them real."""
+"""Staging: a graph is handed in piece by piece, which nobody sees, and one write makes it real."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from windlass.core.graph import WORK, NewGraph
+from windlass.core.graph import WORK, NewGraph, unfit
 from windlass.core.job import NewJob
-from windlass.core.links import WIDTH, Inject, Links
+from windlass.core.links import Inject, Links
 from windlass.store.answers import Accept, GraphAnswer
 from windlass.store.machine.codes import to_text
 from windlass.store.machine.graphs import retention
-from windlass.store.machine.graphs.nodes import DROPPED, STAGED, Graph
-from windlass.store.machine.graphs.opening import Part, body_of, open_parts
-from windlass.store.machine.graphs.todos import Op, Step, Todo, put_up, work_off
-from windlass.store.machine.graphs.web import Web
+from windlass.store.machine.graphs.nodes import STAGED, GraphRow
+from windlass.store.machine.graphs.opening import UnopenedNode, open_nodes, unopened_job
+from windlass.store.machine.graphs.todos import Step, Todo, TodoKind, put_up, work_off
+from windlass.store.machine.graphs.workset import Workset
 from windlass.store.machine.tx import Tx, encode, ids_json
 
-TAKEN = (
-    "SELECT id FROM jobs WHERE id IN (SELECT value FROM json_each(?1)) UNION ALL "
-    "SELECT v.id FROM json_each(?1) AS w CROSS JOIN nodes AS v ON v.id = w.value WHERE "
-    f"coalesce((SELECT state FROM graphs WHERE n = v.graph), 0) <> {DROPPED} LIMIT 1"
-)
-STAGE_NODES = """
-INSERT INTO nodes (n, graph, id, shape, spare, aftermath, open, source, inject, delay, at, expires_in, edges)
-SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7,
-    value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12 FROM jsonb_each(?)
-"""
-STAGE_LINKS = "INSERT INTO links SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?)"
-STAGE_PARTS = "INSERT INTO parts SELECT value ->> 0, value ->> 1 FROM json_each(?)"
-HAVE_NODES = "UPDATE jobs SET node = c.value ->> 1 FROM json_each(?) AS c WHERE jobs.n = c.value ->> 0"
-COMMIT = """
-UPDATE graphs SET state = 0, staged = nodes, created_at = ?2, looked_at = ?2
-WHERE n IN (SELECT value FROM json_each(?1))
-"""
-WHOLE = (
-    "SELECT g.n FROM json_each(?) AS w CROSS JOIN graphs AS g ON g.n = w.value WHERE g.staged = g.nodes "
-    "AND EXISTS (SELECT 1 FROM nodes WHERE id = g.id AND graph = g.n)"
-)
 NO_LINKS = Links()
 
 
 def insert_graph(tx: Tx, new: NewGraph, first: int, nodes: Sequence[NewJob], commit: bool) -> GraphAnswer:
-    row = tx.one("SELECT n, state, digest, staged FROM graphs WHERE id = ?", (new.id,))
+    row = tx.one(tx.sql.staging.KNOWN, (new.id,))
     n, state, digest, staged = row or (0, STAGED, new.digest, 0)
     if digest != new.digest:
         return GraphAnswer(Accept.CONFLICT, f"workflow {new.id!r} exists with other contents", staged)
     if state != STAGED:
         work_off(tx)
-        return GraphAnswer(Accept.DUPLICATE, "", staged, _more(tx, n))
+        return GraphAnswer(Accept.DUPLICATE, "", staged, _is_to_open(tx, n))
     if first > staged:
         reason = f"the nodes from {staged} on are missing" if row else "nothing of it is staged"
         return GraphAnswer(Accept.REFUSED, reason, staged)
     fresh = nodes[staged - first :]
-    fault = _fault(tx, new, staged, fresh)
-    if fault is not None:
+    refusal = _refusal(tx, new, staged, fresh)
+    if refusal is not None:
         if row:
             drop(tx, n)
         work_off(tx)
-        return fault
-    n = n or _begin(tx, new)
+        return refusal
+    n = n or _stage_graph(tx, new)
     whole = commit and staged + len(fresh) == new.nodes and _has_end(tx, new, n, fresh)
     now = WORK if whole and not staged else 0
-    _stage(tx, n, staged, fresh, now)
+    _stage_nodes(tx, n, staged, fresh, now)
     staged += len(fresh)
     if not whole:
-        tx.run("UPDATE graphs SET staged = ?, looked_at = ? WHERE n = ?", (staged, tx.now, n))
+        tx.run(tx.sql.staging.STAGED, (staged, tx.now, n))
         status, reason = (Accept.REFUSED, "nodes are missing") if commit else (Accept.ACCEPTED, "")
         return GraphAnswer(status, reason, staged)
     commit_graphs(tx, [(n, new.id, new.name)])
     _open_first(tx, n, fresh[:now])
-    return GraphAnswer(Accept.ACCEPTED, "", staged, _more(tx, n))
+    return GraphAnswer(Accept.ACCEPTED, "", staged, _is_to_open(tx, n))
 
 
-def _more(tx: Tx, n: int) -> bool:
-    return bool(tx.value("SELECT opened < nodes FROM graphs WHERE n = ?", (n,)))
+def _is_to_open(tx: Tx, n: int) -> bool:
+    """Whether nodes of a graph are left to be opened."""
+    return bool(tx.value(tx.sql.staging.IS_TO_OPEN, (n,)))
 
 
-def _fault(tx: Tx, new: NewGraph, staged: int, nodes: Sequence[NewJob]) -> GraphAnswer | None:
-    """Why these nodes cannot be staged, with all that was staged before them."""
+def _refusal(tx: Tx, new: NewGraph, staged: int, nodes: Sequence[NewJob]) -> GraphAnswer | None:
+    """Why these nodes cannot be staged behind those that are; None if they can."""
     ids = ids_json(node.id for node in nodes)
     seen: set[str] = set()
     for node in nodes:
         if node.id in seen:
             return GraphAnswer(Accept.CONFLICT, f"the id {node.id!r} is taken")
         seen.add(node.id)
-        if node.links is not None and max(len(node.links.ins), len(node.links.outs)) > WIDTH:
-            return GraphAnswer(Accept.REFUSED, f"node {node.id!r} has more than {WIDTH} edges")
+        if reason := unfit(node.id, node.links):
+            return GraphAnswer(Accept.REFUSED, reason)
     if staged + len(nodes) > new.nodes:
         return GraphAnswer(Accept.REFUSED, f"more than {new.nodes} nodes")
-    taken = tx.value(TAKEN, (ids,)) if nodes else None
+    taken = tx.value(tx.sql.staging.TAKEN, (ids,)) if nodes else None
     if taken is not None:
         return GraphAnswer(Accept.CONFLICT, f"the id {taken!r} is taken")
     if tx.todos:
-        # What is left of graphs that were dropped is in nobody's way.
-        left = "(SELECT v.n FROM json_each(?) AS w CROSS JOIN nodes AS v ON v.id = w.value)"
-        for table in ("links", "parts", "nodes"):
-            tx.run(f"DELETE FROM {table} WHERE n IN {left}", (ids,))
+        # Todos may still have to delete nodes of dropped graphs, and these must not keep their ids from anybody.
+        for clear in (tx.sql.staging.CLEAR_LINKS, tx.sql.staging.CLEAR_PARTS, tx.sql.staging.CLEAR_NODES):
+            tx.run(clear, (ids,))
     return None
 
 
-def _begin(tx: Tx, new: NewGraph) -> int:
+def _stage_graph(tx: Tx, new: NewGraph) -> int:
+    """Keep a graph without nodes; the number it has from now on."""
     n = tx.take_ranks(new.nodes + 1)
     tx.run(
-        "INSERT INTO graphs (n, id, nodes, size, digest, name, meta, fail_fast, parent, keep_done, keep_failed, "
-        "looked_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        tx.sql.staging.GRAPH,
         (
             n, new.id, new.nodes, new.size, new.digest, new.name, to_text(new.meta), int(new.fail_fast), new.parent,
             new.keep_done, new.keep_failed, tx.now,
@@ -115,23 +94,26 @@ def _begin(tx: Tx, new: NewGraph) -> int:
 
 
 def _has_end(tx: Tx, new: NewGraph, n: int, fresh: Sequence[NewJob]) -> bool:
+    """Whether the graph's end is among these nodes, or was staged before."""
     if any(node.id == new.id for node in fresh):
         return True
-    return tx.value("SELECT 1 FROM nodes WHERE id = ? AND graph = ?", (new.id, n)) is not None
+    return tx.value(tx.sql.staging.HAS_END, (new.id, n)) is not None
 
 
-def _stage(tx: Tx, graph: int, staged: int, nodes: Sequence[NewJob], opened: int) -> None:
-    """Keep nodes; of the first ``opened`` jobs nothing more is needed, as they are accepted in this very step."""
+def _stage_nodes(tx: Tx, graph: int, staged: int, nodes: Sequence[NewJob], opened: int) -> None:
+    """Keep nodes. The first ``opened`` are opened in this very step, so their jobs need not be kept."""
     if not nodes:
         return
     first = graph + 1 + staged
     links = [[first + i, *_edges(node.links or NO_LINKS)] for i, node in enumerate(nodes)]
-    parts = [[first + i, encode(body_of(node)).decode()] for i, node in enumerate(nodes) if i >= opened and node.task]
+    parts = [
+        [first + i, encode(unopened_job(node)).decode()] for i, node in enumerate(nodes) if i >= opened and node.task
+    ]
     rows = [_node_row(graph, first + i, node) for i, node in enumerate(nodes)]
-    tx.run(STAGE_NODES, (encode(rows).decode(),))
-    tx.run(STAGE_LINKS, (encode(links).decode(),))
+    tx.run(tx.sql.staging.NODES, (encode(rows).decode(),))
+    tx.run(tx.sql.staging.LINKS, (encode(links).decode(),))
     if parts:
-        tx.run(STAGE_PARTS, (encode(parts).decode(),))
+        tx.run(tx.sql.staging.PARTS, (encode(parts).decode(),))
 
 
 def _edges(links: Links) -> tuple[str, str]:
@@ -148,79 +130,79 @@ def _node_row(graph: int, n: int, node: NewJob) -> list[Any]:
 
 
 def commit_graphs(tx: Tx, graphs: Sequence[tuple[int, str, str]]) -> None:
-    """From now on they are real. Each: its number, its id and its name."""
-    tx.run(COMMIT, (ids_json(n for n, *_ in graphs), tx.now))
+    """Make staged graphs real. Each: its number, its id and its name."""
+    tx.run(tx.sql.staging.COMMIT, (ids_json(n for n, *_ in graphs), tx.now))
     tx.record("workflow_started", "", [[id, name, ""] for _, id, name in graphs])
 
 
 def _open_first(tx: Tx, n: int, nodes: Sequence[NewJob]) -> None:
-    """Open what was handed in with the commit, and put up the rest."""
+    """Open the nodes that were handed in with the commit, and put up a todo for the rest."""
     step = Step(tx)
-    graph = step.web.graph_numbered(n)
+    graph = step.workset.graph_numbered(n)
     assert graph is not None
     if nodes:
         step.left -= len(nodes)
         graph.opened = len(nodes)
-        step.web.change_graph(graph)
-        open_parts(step.web, [(graph, _part(n + 1 + i, node)) for i, node in enumerate(nodes)])
+        step.workset.change_graph(graph)
+        open_nodes(step.workset, [(graph, _unopened(n + 1 + i, node)) for i, node in enumerate(nodes)])
     if graph.opened < graph.nodes:
-        step.put(Op.OPEN, n, cursor=n + graph.opened)
+        step.put_up(TodoKind.OPEN, n, cursor=n + graph.opened)
     work_off(tx, step)
 
 
-def _part(n: int, node: NewJob) -> Part:
+def _unopened(n: int, node: NewJob) -> UnopenedNode:
     links = node.links or NO_LINKS
-    return Part(
+    return UnopenedNode(
         n, len(links.ins), 0, links.spare, node.delay, node.at, node.expires_in, links.shape, int(links.aftermath), 0,
-        body_of(node) if node.task else None,
+        unopened_job(node) if node.task else None,
     )  # fmt: skip
 
 
 def drop(tx: Tx, n: int) -> None:
-    """All of a graph goes, its jobs as well."""
+    """Delete a graph with its nodes and their jobs: at once it is out of sight, the rest is left to a todo."""
     retention.drop(tx, n)
-    put_up(tx, [Todo(Op.DROP, n, 0, n)])
+    put_up(tx, [Todo(TodoKind.DROP, n, 0, n)])
 
 
 # -- adopting
 
 
 class Adoption(NamedTuple):
-    """A job that waits for a graph from now on. ``node``: its own, 0 if it has none yet."""
+    """A job is to wait for a graph. ``node``: the number of the job's node, 0 if it has none yet."""
 
     job: int
     id: str
     node: int
-    graph: Graph
+    graph: GraphRow
     replaced: bool
 
 
-def adoptable(tx: Tx, ids: Sequence[str]) -> dict[str, Graph]:
-    """Those of these graphs that are whole and wait to be adopted, each by its parent."""
-    staged = {graph.n: graph for graph in Web(tx).graphs_named(ids) if graph.state == STAGED}
-    whole = tx.all(WHOLE, (ids_json(staged),)) if staged else ()
+def adoptable(tx: Tx, ids: Sequence[str]) -> dict[str, GraphRow]:
+    """Those of these graphs that are staged and whole, by id: their parents may adopt them."""
+    staged = {graph.n: graph for graph in Workset(tx).graphs_named(ids) if graph.state == STAGED}
+    whole = tx.all(tx.sql.staging.WHOLE, (ids_json(staged),)) if staged else ()
     return {str(staged[n].id): staged[n] for (n,) in whole}
 
 
 def adopt(tx: Tx, adoptions: Sequence[Adoption]) -> None:
-    """Jobs wait for graphs, which become real."""
+    """Make graphs real, and let the jobs that adopt them wait for them. These have been moved already."""
     fresh = [adoption for adoption in adoptions if not adoption.node]
     numbers = {adoption.job: adoption.node for adoption in adoptions}
     if fresh:
         numbers |= {adoption.job: n for n, adoption in enumerate(fresh, tx.take_ranks(len(fresh)))}
         rows = [[numbers[one.job], 0, one.id, 0, 0, 0, 0, "", 0, 0, 0, 0, ""] for one in fresh]
-        tx.run(STAGE_NODES, (encode(rows).decode(),))
-        tx.run(STAGE_LINKS, (encode([[row[0], "[]", "[]"] for row in rows]).decode(),))
-        tx.run(HAVE_NODES, (encode([[one.job, numbers[one.job]] for one in fresh]).decode(),))
-    web = Web(tx)
-    places = {place.n: place for place in web.numbered(list(numbers.values()))}
+        tx.run(tx.sql.staging.NODES, (encode(rows).decode(),))
+        tx.run(tx.sql.staging.LINKS, (encode([[row[0], "[]", "[]"] for row in rows]).decode(),))
+        tx.run(tx.sql.staging.HAVE_NODES, (encode([[one.job, numbers[one.job]] for one in fresh]).decode(),))
+    workset = Workset(tx)
+    nodes = {node.n: node for node in workset.numbered(list(numbers.values()))}
     for adoption in adoptions:
-        place, graph = places[numbers[adoption.job]], adoption.graph
-        retention.let_go(web, place)
-        place.awaits, place.replaced, place.culprit = str(graph.id), int(adoption.replaced), ""
-    retention.file_graphs(web)
-    web.flush()
+        node, graph = nodes[numbers[adoption.job]], adoption.graph
+        retention.let_go(workset, node)
+        node.awaits, node.replaced, node.culprit = str(graph.id), int(adoption.replaced), ""
+    retention.file_graphs(workset)
+    workset.flush()
     graphs = [adoption.graph for adoption in adoptions]
     commit_graphs(tx, [(graph.n, str(graph.id), graph.name) for graph in graphs])
-    todos = [Todo(Op.OPEN, graph.n, 0, graph.n) for graph in graphs]
-    put_up(tx, [*todos, *(Todo(Op.PRUNE, n, 0, n) for n in web.doomed)])
+    todos = [Todo(TodoKind.OPEN, graph.n, 0, graph.n) for graph in graphs]
+    put_up(tx, [*todos, *(Todo(TodoKind.PRUNE, n, 0, n) for n in workset.doomed)])

@@ -15,7 +15,6 @@ from windlass.store.machine.codes import CANCELLED, FIRST_TERMINAL, READY, RUNNI
 from windlass.store.machine.flow.lanes import leave
 from windlass.store.machine.flow.uniques import take_again, wake_for_due
 from windlass.store.machine.graphs import membership
-from windlass.store.machine.graphs.nodes import AGAIN
 from windlass.store.machine.graphs.todos import work_off
 from windlass.store.machine.jobs.expiry import SHIFT_READY
 from windlass.store.machine.jobs.moves import shift
@@ -107,7 +106,7 @@ def retry(tx: Tx, change: Change, targets: list[Target]) -> None:
     tx.record("replayed", "", news)
     targets = [target for target in targets if not target.node]
     tx.run(tx.sql.changes.LESS, (encode(list(Counter(target.bucket for target in targets).items())).decode(),))
-    tx.run(AGAIN, (numbers(targets),))
+    tx.run(tx.sql.nodes.AGAIN, (numbers(targets),))
     make_ready(tx, [target._replace(crashes=0) for target in targets])
 
 

@@ -9,8 +9,8 @@ from windlass.store.machine.codes import FAILED
 from windlass.store.machine.flow import gates, lanes
 from windlass.store.machine.graphs import audits, retention
 from windlass.store.machine.graphs.staging import drop
-from windlass.store.machine.graphs.todos import Op, Todo, put_up, work_off
-from windlass.store.machine.graphs.web import Web
+from windlass.store.machine.graphs.todos import Todo, TodoKind, put_up, work_off
+from windlass.store.machine.graphs.workset import Workset
 from windlass.store.machine.items import items, logs
 from windlass.store.machine.jobs.asides import next_parking, park
 from windlass.store.machine.jobs.expiry import expire, promote
@@ -86,16 +86,16 @@ def look_after_graphs(tx: Tx, limit: int, reply: SweepReply) -> None:
     """Graphs that were never committed, that are past their bucket's age, and that nothing moves any more."""
     for graph in audits.stale(tx, limit):
         drop(tx, graph)
-    doomed = retention.prune(tx, [retention.Weighed(*row) for row in tx.all(retention.OLD, (tx.now,))])
+    doomed = retention.prune_full(tx)
     if doomed:
-        put_up(tx, [Todo(Op.PRUNE, graph.n, 0, graph.n) for graph in doomed])
+        put_up(tx, [Todo(TodoKind.PRUNE, graph.n, 0, graph.n) for graph in doomed])
         reply.pruned += len(doomed)
-    web = Web(tx)
-    for broken in audits.audit(web, limit):
+    workset = Workset(tx)
+    for broken in audits.audit(workset, limit):
         reply.repaired.append(str(broken.id))
-        web.event("workflow_repaired", [broken.id, broken.name, ""])
-        put_up(tx, [Todo(Op.REPAIR, broken.n, 0, broken.n)])
-    web.flush()
+        workset.event("workflow_repaired", [broken.id, broken.name, ""])
+        put_up(tx, [Todo(TodoKind.REPAIR, broken.n, 0, broken.n)])
+    workset.flush()
 
 
 def next_check(tx: Tx) -> int:

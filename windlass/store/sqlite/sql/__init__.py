@@ -5,6 +5,16 @@ What a statement takes and what it answers is said by the Protocols in ``store/m
 
 from __future__ import annotations
 
+from windlass.store.machine.graphs.sql import (
+    AuditSql,
+    InheritedSql,
+    LookupSql,
+    NodeSql,
+    OpeningSql,
+    RetentionSql,
+    StagingSql,
+    TodoSql,
+)
 from windlass.store.machine.items.sql import ItemSql, LogSql
 from windlass.store.machine.jobs.sql import (
     AsideSql,
@@ -26,21 +36,29 @@ from windlass.store.machine.reads.sql import FindSql, NewsSql, SummarySql, WalkS
 from windlass.store.machine.sql import TxSql
 from windlass.store.sqlite.sql import (
     asides,
+    audits,
     changes,
     expiry,
     find,
+    inherited,
     intake,
     items,
     logs,
+    lookups,
     moves,
     news,
+    nodes,
     notes,
+    opening,
     recovery,
     replacing,
+    retention,
     room,
     rows,
+    staging,
     summaries,
     sweeps,
+    todos,
     tx,
     views,
     walks,
@@ -54,21 +72,29 @@ class SQLiteStatements:
 
     tx: TxSql = tx
     asides: AsideSql = asides
+    audits: AuditSql = audits
     changes: ChangeSql = changes
     expiry: ExpirySql = expiry
     find: FindSql = find
+    inherited: InheritedSql = inherited
     intake: IntakeSql = intake
     items: ItemSql = items
     logs: LogSql = logs
+    lookups: LookupSql = lookups
     moves: MoveSql = moves
     news: NewsSql = news
+    nodes: NodeSql = nodes
     notes: NoteSql = notes
+    opening: OpeningSql = opening
     recovery: RecoverySql = recovery
     replacing: ReplacingSql = replacing
+    retention: RetentionSql = retention
     room: RoomSql = room
     rows: RowSql = rows
+    staging: StagingSql = staging
     summaries: SummarySql = summaries
     sweeps: SweepSql = sweeps
+    todos: TodoSql = todos
     views: ViewSql = views
     walks: WalkSql = walks
     watches: WatchSql = watches
