@@ -23,7 +23,7 @@ _json = msgspec.json.Encoder().encode
 
 
 def commit(commits: Sequence[Commit]) -> list[Word]:
-    """Commits as lua/commit.lua wants them; what is large goes as an argument of its own."""
+    """Commits as lua/items/commit.lua wants them; what is large goes as an argument of its own."""
     said: list[Any] = []
     large: list[Word] = []
     for step in commits:

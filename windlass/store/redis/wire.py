@@ -423,7 +423,7 @@ def _raw(part: msgspec.Raw) -> bytes | None:
 
 
 class GraphRow(msgspec.Struct, array_like=True):
-    """A graph's row; the order is that of ``G`` in lua/links.lua."""
+    """A graph's row; the order is that of ``G`` in lua/graphs/nodes.lua."""
 
     name: str
     size: int
