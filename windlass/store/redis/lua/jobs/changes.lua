@@ -1,6 +1,6 @@
 -- change(settings, now, action, allowed, argument, reason, filter, id, id, …)
 --   allowed    for each state '1' or '0': whether the action applies to it; others are skipped with its name as the reason
---   argument   queue for move, priority for reprioritise, for edit see frames/jobs.py: terms and payload, 'at delay' for reschedule
+--   argument   queue for move, priority for reprioritise, for edit see wire/jobs.py: terms and payload, 'at delay' for reschedule
 --   filter     '' or the query that found these jobs, see `fits`: one that no longer fits is passed over
 -- Answers MessagePack: [changed ids, skipped ids, why each was skipped].
 

@@ -8,33 +8,33 @@ from __future__ import annotations
 from windlass.errors import StoreError
 from windlass.store.reads import StoreInfo
 from windlass.store.redis.link import Link
-from windlass.store.redis.place import Place
+from windlass.store.redis.location import Location
 
 NEARLY_FULL = 0.9
 
 
-async def describe(link: Link, place: Place) -> StoreInfo:
+async def describe(link: Link, location: Location) -> StoreInfo:
     """For ``doctor``."""
     facts = read_info(await link.command("INFO"))
     config = await read_config(link, facts)
-    tag = place.tag
+    tag = location.tag
     corrupt = int(await link.command("HLEN", f"{tag}corrupt"))
     jobs = int(await link.command("HLEN", f"{tag}jobs"))
     details = {
         "keys": f"{tag}*", "jobs": str(jobs), "memory": facts.get("used_memory_human", "?"),
         "maxmemory": "none" if facts.get("maxmemory") == "0" else facts.get("maxmemory_human", "?"),
         "eviction": facts.get("maxmemory_policy", "?"),
-        "replicas": facts.get("connected_slaves", "?"), "waits for replicas": str(place.wait_replicas),
+        "replicas": facts.get("connected_slaves", "?"), "waits for replicas": str(location.wait_replicas),
         "aof": config["aof"], "fsync": config["fsync"], "role": facts.get("role", "?"),
         "mode": facts.get("redis_mode", "?"),
     }  # fmt: skip
-    warnings = memory_warnings(facts) + replica_warnings(facts, place)
+    warnings = memory_warnings(facts) + replica_warnings(facts, location)
     if corrupt:
         warnings.append(f"{corrupt} damaged records were put aside in {tag}corrupt; their jobs are dead letters")
-    promise, weak = durability(config)
+    promise, weak = promise_of(config)
     name = "valkey" if "valkey_version" in facts else "redis"
     return StoreInfo(
-        engine=name, version=facts.get(f"{name}_version", "?"), durability=promise, location=place.shown,
+        engine=name, version=facts.get(f"{name}_version", "?"), durability=promise, location=location.shown,
         warnings=weak + warnings, details=details,
     )  # fmt: skip
 
@@ -56,7 +56,7 @@ async def read_config(link: Link, facts: dict[str, str]) -> dict[str, str]:
     return {"aof": aof, "fsync": found.get(b"appendfsync", b"?").decode(), "save": found.get(b"save", b"?").decode()}
 
 
-def durability(config: dict[str, str]) -> tuple[str, list[str]]:
+def promise_of(config: dict[str, str]) -> tuple[str, list[str]]:
     """The promise, and what is weak about it."""
     if config["aof"] == "yes" and config["fsync"] == "always":
         return "an accepted job survives a power cut (AOF, fsync always)", []
@@ -90,11 +90,11 @@ def memory_warnings(facts: dict[str, str]) -> list[str]:
     return found
 
 
-def replica_warnings(facts: dict[str, str], place: Place) -> list[str]:
+def replica_warnings(facts: dict[str, str], location: Location) -> list[str]:
     replicas = int(facts.get("connected_slaves", "0") or 0)
-    if place.wait_replicas > replicas:
-        what = f"every call waits {place.wait_timeout:g} s for the others and then raises StoreUnavailable"
-        return [f"wait_replicas={place.wait_replicas}, but the server has {replicas}: {what}"]
-    if replicas and not place.wait_replicas:
+    if location.wait_replicas > replicas:
+        what = f"every call waits {location.wait_timeout:g} s for the others and then raises StoreUnavailable"
+        return [f"wait_replicas={location.wait_replicas}, but the server has {replicas}: {what}"]
+    if replicas and not location.wait_replicas:
         return ["a failover may undo what the replicas had not received; wait_replicas=1 in the URL narrows that"]
     return []

@@ -69,7 +69,7 @@ class Tls(msgspec.Struct, frozen=True):
     check_hostname: bool = True
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class Location(msgspec.Struct, frozen=True, kw_only=True):
     """A parsed URL. Times are in seconds. ``nodes`` are the server, the sentinels, or the seeds of a cluster."""
 
     kind: Kind
@@ -112,10 +112,10 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         """For tracebacks and debuggers: the fields would show the passwords."""
-        return f"Place({self.shown}, prefix={self.prefix!r})"
+        return f"Location({self.shown}, prefix={self.prefix!r})"
 
 
-def parse_url(url: str, name: str) -> Place:
+def parse_url(url: str, name: str) -> Location:
     """Read a Redis URL; ``name`` is the app's, the prefix of its keys unless the URL gives another.
 
     Options: ``prefix``, ``timeout`` (of one call, 5 s), ``connect_timeout`` (3 s), ``keepalive`` (silence after which a
@@ -136,7 +136,7 @@ def parse_url(url: str, name: str) -> Place:
     credentials, _, hosts = authority.rpartition("@")
     user, _, password = credentials.partition(":")
     steps = [unquote(step) for step in path.split("/") if step] if scheme != "unix" else []
-    return Place(
+    return Location(
         kind=kind,
         nodes=_nodes(kind, scheme, hosts, path),
         prefix=_prefix(options.get("prefix"), name),

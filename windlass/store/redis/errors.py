@@ -12,7 +12,7 @@ import socket
 import ssl
 
 from windlass.errors import StoreError, StoreOutdated, StoreUnavailable
-from windlass.store.redis.place import Address, Place
+from windlass.store.redis.location import Address, Location
 
 PASSING = {
     "LOADING": "is still loading its data from disk; wait until it has finished",
@@ -59,12 +59,12 @@ def is_loaded_already(error: Exception) -> bool:
     return "already exists" in str(error)
 
 
-def explain(error: Exception, place: Place, where: str = "") -> StoreError:
+def explain(error: Exception, location: Location, where: str = "") -> StoreError:
     """An error reply as ours. One of ours (a lost connection) stays what it is."""
     if isinstance(error, StoreError):
         return error
-    text, code, where = str(error), code_of(error), where or place.shown
-    if code == "MOVED" and place.kind != "cluster":
+    text, code, where = str(error), code_of(error), where or location.shown
+    if code == "MOVED" and location.kind != "cluster":
         return StoreError(f"{where} is a node of a cluster that has our keys elsewhere; write redis+cluster:// URLs")
     if code in PASSING:
         return StoreUnavailable(f"{where} {PASSING[code]} ({text})")
@@ -79,7 +79,7 @@ def explain(error: Exception, place: Place, where: str = "") -> StoreError:
             "a user is written with a colon, redis://:password@host/0"
         )
     if code == "NOPERM":
-        return StoreError(f"{where} does not allow this to the user of the URL ({text}); it needs {rights(place)}")
+        return StoreError(f"{where} does not allow this to the user of the URL ({text}); it needs {rights(location)}")
     if code == OUTDATED:
         return StoreOutdated(f"{where}: {text.partition(' ')[2]}")
     if "DB index is out of range" in text:
@@ -87,16 +87,16 @@ def explain(error: Exception, place: Place, where: str = "") -> StoreError:
     return StoreError(f"{where} refused: {text}")
 
 
-def rights(place: Place) -> str:
+def rights(location: Location) -> str:
     """What an ACL must grant: functions run with the rights of their caller, hence also what they do inside.
 
     ``-@dangerous`` takes back what came with the groups and reaches beyond the app's own keys, such as FLUSHALL.
     """
-    user = place.user or "default"
+    user = location.user or "default"
     return (
-        f"ACL SETUSER {user} ~{place.tag}* &{place.tag}* +@read +@write +@connection -@dangerous +fcall +function|load "
-        "+subscribe +unsubscribe +publish +time +wait +info +config|get"
-        + (" +cluster|slots" if place.kind == "cluster" else "")
+        f"ACL SETUSER {user} ~{location.tag}* &{location.tag}* +@read +@write +@connection -@dangerous "
+        "+fcall +function|load +subscribe +unsubscribe +publish +time +wait +info +config|get"
+        + (" +cluster|slots" if location.kind == "cluster" else "")
     )
 
 
@@ -128,12 +128,12 @@ def lost(where: str, reason: str) -> StoreUnavailable:
     return StoreUnavailable(f"the connection to {where} was lost: {reason}; whether the call was done is unknown")
 
 
-def too_few_copies(place: Place, copies: object) -> StoreUnavailable | None:
+def too_few_copies(location: Location, copies: object) -> StoreUnavailable | None:
     """What WAIT answered, judged: None if as many replicas have the write as the URL asks for."""
-    if isinstance(copies, int) and copies >= place.wait_replicas:
+    if isinstance(copies, int) and copies >= location.wait_replicas:
         return None
-    found = f"{copies} of {place.wait_replicas} replicas have it" if isinstance(copies, int) else f"WAIT: {copies}"
+    found = f"{copies} of {location.wait_replicas} replicas have it" if isinstance(copies, int) else f"WAIT: {copies}"
     return StoreUnavailable(
-        f"{place.shown} did the call, but after {place.wait_timeout:g} s {found}: the job may exist, and would be lost "
-        "if the master died now; bring the replicas back, or lower wait_replicas"
+        f"{location.shown} did the call, but after {location.wait_timeout:g} s {found}: the job may exist, and would "
+        "be lost if the master died now; bring the replicas back, or lower wait_replicas"
     )

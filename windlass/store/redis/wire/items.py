@@ -1,4 +1,4 @@
-"""What goes to the functions for items and logs, and what comes back from them. See ``wire.py`` for all else."""
+"""What goes to the functions for items and logs, and what comes back from them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import msgspec
 from windlass.core.event import Group
 from windlass.store.answers import Accept, GraphAnswer
 from windlass.store.items import Commit, Committed, Item, LogInfo, LogKeep, Put, Record, StreamEnd
-from windlass.store.redis import wire
 from windlass.store.redis.commands import Word
+from windlass.store.redis.wire import graphs, jobs
+from windlass.store.redis.wire.packing import encode
 
 LOOKS, WRITES, TAKES_OFF = 0, 1, 2
 VERSION = 6
@@ -31,11 +32,11 @@ def commit(commits: Sequence[Commit]) -> list[Word]:
         large += [put.body for put in step.items if isinstance(put.body, bytes)]
         appends = [part for new in step.appends for part in (new.log, new.stream, len(new.bodies), new.expect)]
         large += [body for new in step.appends for body in new.bodies]
-        graph = [] if step.graph is None else wire.insert_graph(step.graph, 0, step.nodes, True)
+        graph = [] if step.graph is None else graphs.insert_graph(step.graph, 0, step.nodes, True)
         large += graph
         said.append((items, appends, len(step.jobs), len(graph), step.event is not None and _event(step.event)))
-    extras, *jobs = wire.insert([job for step in commits for job in step.jobs])
-    return [wire.encode(said), extras, *large, *jobs]
+    extras, *inserted = jobs.insert([job for step in commits for job in step.jobs])
+    return [encode(said), extras, *large, *inserted]
 
 
 def _what(put: Put) -> int:
@@ -59,7 +60,7 @@ def committed(step: Commit, reply: Sequence[Any]) -> Committed:
     return Committed(
         done=bool(done), items=[_shown(put, *shown[3 * n : 3 * n + 3]) for n, put in enumerate(step.items)],
         ends=[StreamEnd(ends[at], ends[at + 1]) for at in range(0, len(ends), 2)],
-        answers=[wire.answer(said) for said in answers], graph=_graph(*graph) if graph else None,
+        answers=[jobs.answer(said) for said in answers], graph=_graph(*graph) if graph else None,
     )  # fmt: skip
 
 

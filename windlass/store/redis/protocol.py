@@ -1,7 +1,7 @@
 """One connection on an event loop: requests go out as they come, replies resolve their futures in the same order.
 
-It knows the protocol and time, and nothing of places, functions or reconnecting: once lost, a stream stays lost. What
-went wrong is the *result* of a future, never its exception: whoever stopped waiting need not be told.
+It knows the protocol and time, and nothing of functions or reconnecting: once lost, a stream stays lost. What went
+wrong is the *result* of a future, never its exception: whoever stopped waiting need not be told.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import hiredis
 
-from windlass.store.redis import faults
+from windlass.store.redis import errors
 from windlass.store.redis.commands import MISSING, Reply, Request, pack
 
 log = logging.getLogger("windlass.redis")
@@ -71,7 +71,7 @@ class Stream(asyncio.Protocol):
     def _expect(self) -> asyncio.Future[Reply]:
         future: asyncio.Future[Reply] = self._loop.create_future()
         if self._transport is None:
-            future.set_result(faults.lost(self.where, self.reason))
+            future.set_result(errors.lost(self.where, self.reason))
             return future
         now = self._loop.time()
         self._pending.append((now, future))
@@ -99,7 +99,7 @@ class Stream(asyncio.Protocol):
         pending, self._pending = self._pending, deque()
         for _, future in pending:
             if not future.done():
-                future.set_result(faults.lost(self.where, reason))
+                future.set_result(errors.lost(self.where, reason))
         self.resume_writing()
         self._on_lost(self, reason, bool(pending))
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from windlass.errors import ConfigError
-from windlass.store.redis.place import Address, Place, Tls, parse_url
+from windlass.store.redis.location import Address, Location, Tls, parse_url
 
 SECRET = "s3cret"
 
 
-def parse(url: str) -> Place:
+def parse(url: str) -> Location:
     return parse_url(url, "shop")
 
 
@@ -33,9 +33,9 @@ def parse(url: str) -> Place:
     ],
 )
 def test_a_single_server(url: str, address: Address, db: int) -> None:
-    place = parse(url)
-    assert (place.kind, place.nodes, place.db) == ("single", (address,), db)
-    assert (place.tls is not None) == url.startswith("rediss")
+    location = parse(url)
+    assert (location.kind, location.nodes, location.db) == ("single", (address,), db)
+    assert (location.tls is not None) == url.startswith("rediss")
 
 
 @pytest.mark.parametrize(
@@ -53,44 +53,44 @@ def test_a_single_server(url: str, address: Address, db: int) -> None:
     ],
 )
 def test_user_and_password(url: str, user: str, password: str) -> None:
-    place = parse(url)
-    assert (place.user, place.password) == (user, password)
-    assert SECRET not in f"{place!r} {place} {place.shown}"
+    location = parse(url)
+    assert (location.user, location.password) == (user, password)
+    assert SECRET not in f"{location!r} {location} {location.shown}"
 
 
 def test_sentinels() -> None:
-    place = parse(f"redis+sentinel://h1:1,h2,[::1]:3/main/2?sentinel_user=sue&sentinel_password={SECRET}")
-    assert place.nodes == (Address("h1", 1), Address("h2", 26379), Address("::1", 3))
-    assert (place.kind, place.master, place.db, place.tls) == ("sentinel", "main", 2, None)
-    assert (place.sentinel_user, place.sentinel_password) == ("sue", SECRET)
-    assert place.shown == "redis+sentinel://h1:1,h2:26379,[::1]:3/main/2"
-    assert SECRET not in repr(place)
+    location = parse(f"redis+sentinel://h1:1,h2,[::1]:3/main/2?sentinel_user=sue&sentinel_password={SECRET}")
+    assert location.nodes == (Address("h1", 1), Address("h2", 26379), Address("::1", 3))
+    assert (location.kind, location.master, location.db, location.tls) == ("sentinel", "main", 2, None)
+    assert (location.sentinel_user, location.sentinel_password) == ("sue", SECRET)
+    assert location.shown == "redis+sentinel://h1:1,h2:26379,[::1]:3/main/2"
+    assert SECRET not in repr(location)
     assert parse("rediss+sentinel://h1/main").tls == Tls()
 
 
 def test_a_cluster() -> None:
-    place = parse("redis+cluster://h1:7000,h2:7001")
-    assert (place.kind, place.nodes) == ("cluster", (Address("h1", 7000), Address("h2", 7001)))
+    location = parse("redis+cluster://h1:7000,h2:7001")
+    assert (location.kind, location.nodes) == ("cluster", (Address("h1", 7000), Address("h2", 7001)))
     assert parse("rediss+cluster://h1").tls == Tls()
 
 
 def test_options_and_their_defaults() -> None:
-    place = parse("redis://h")
-    assert (place.timeout, place.connect_timeout, place.keepalive) == (5.0, 3.0, 5.0)
-    assert (place.wait_replicas, place.wait_timeout, place.prefix) == (0, 1.0, "shop")
-    place = parse(
+    location = parse("redis://h")
+    assert (location.timeout, location.connect_timeout, location.keepalive) == (5.0, 3.0, 5.0)
+    assert (location.wait_replicas, location.wait_timeout, location.prefix) == (0, 1.0, "shop")
+    location = parse(
         "redis://h?prefix=blog&timeout=2.5&connect_timeout=250ms&keepalive=1m&wait_replicas=2&wait_timeout=100ms"
     )
-    assert (place.timeout, place.connect_timeout, place.keepalive) == (2.5, 0.25, 60.0)
-    assert (place.wait_replicas, place.wait_timeout, place.prefix) == (2, 0.1, "blog")
+    assert (location.timeout, location.connect_timeout, location.keepalive) == (2.5, 0.25, 60.0)
+    assert (location.wait_replicas, location.wait_timeout, location.prefix) == (2, 0.1, "blog")
     tls = parse("rediss://h?tls_ca=/ca.pem&tls_cert=/c.pem&tls_key=/k.pem&tls_check_hostname=no").tls
     assert tls == Tls("/ca.pem", "/c.pem", "/k.pem", False)
 
 
 def test_every_key_of_an_app_is_in_one_slot() -> None:
-    place = parse("redis+cluster://h?prefix=123456789")
-    assert place.tag == "{123456789}:"
-    assert place.slot == 0x31C3  # the check value of this checksum
+    location = parse("redis+cluster://h?prefix=123456789")
+    assert location.tag == "{123456789}:"
+    assert location.slot == 0x31C3  # the check value of this checksum
     assert parse_url("redis://h", "größe").tag == "{größe}:"
 
 

@@ -12,7 +12,7 @@ from tests.servers.process import wait_until
 from windlass.core.job import NewJob
 from windlass.errors import StoreUnavailable
 from windlass.store.answers import Accept, Answer
-from windlass.store.redis.gather import Gathering
+from windlass.store.redis.convoy import Convoy
 
 
 class Line:
@@ -37,11 +37,11 @@ def job(id: str) -> NewJob:
 
 def crowd(line: Line, pool: ThreadPoolExecutor) -> list[Future[list[Answer]]]:
     """One thread that sends and four that wait behind it."""
-    gathering = Gathering(line)
-    futures = [pool.submit(gathering.insert, [job("first")])]
+    convoy = Convoy(line)
+    futures = [pool.submit(convoy.insert, [job("first")])]
     wait_until(lambda: line.sent, "the first is under way")
-    futures += [pool.submit(gathering.insert, [job(f"{n}a"), job(f"{n}b")]) for n in range(4)]
-    wait_until(lambda: len(gathering._waiting) == 4, "the others wait")
+    futures += [pool.submit(convoy.insert, [job(f"{n}a"), job(f"{n}b")]) for n in range(4)]
+    wait_until(lambda: len(convoy._waiting) == 4, "the others wait")
     return futures
 
 

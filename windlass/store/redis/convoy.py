@@ -37,7 +37,7 @@ class Ticket:
             self.lock.release()
 
 
-class Gathering:
+class Convoy:
     """For the threads of one process. The turn is handed on, never left for the quickest: that would always be the
     thread which just had it."""
 
