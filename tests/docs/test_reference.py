@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-from importlib.resources import files
 from typing import get_args
 
 import click
@@ -25,6 +24,7 @@ from windlass.observe.names import STORE, WORKER, Spec
 from windlass.settings import AppOptions, Settings, WorkerOptions
 from windlass.store.base import StoreSettings
 from windlass.store.redis import errors as redis_errors
+from windlass.store.redis import library as redis_library
 from windlass.store.redis import location
 from windlass.store.sqlite.place import DURABILITY, OPTIONS
 from windlass.worker.plan import Plan
@@ -134,7 +134,7 @@ def test_every_redis_scheme_and_option_is_there_with_its_default() -> None:
 
 def test_every_redis_key_is_there() -> None:
     """Whatever the functions put behind the prefix, and nothing that they do not."""
-    code = "".join(path.read_text() for path in (files("windlass.store.redis") / "lua").iterdir())
+    code = "".join(path.read_text() for path in Path(redis_library.__file__).parent.glob("lua/**/*.lua"))
     used = set(re.findall(r"(?:t\.p \.\. '|t\.k\.)([a-z]+)", code)) | {"meta"}
     assert "t.k[STATES[state]]" in code
     used |= {str(state) for state in State if state.terminal and state is not State.SUCCEEDED}
