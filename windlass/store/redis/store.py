@@ -238,7 +238,9 @@ class RedisStore:
         self._listening[name] = deliver
         if not known:
             try:
-                await self._link.subscribe(name, lambda data: self._deliver(name, wire.jobs.news(data) if data else []))
+                await self._link.subscribe(
+                    name, lambda data: self._deliver(name, wire.jobs.finished(data) if data else [])
+                )
             except BaseException:
                 self._listening.pop(name, None)
                 raise

@@ -80,12 +80,19 @@ def test_every_file_says_what_it_is_for() -> None:
     assert [name for name, source in sources().items() if not source.startswith("-- ")] == []
 
 
-def test_each_function_of_the_library_is_registered_and_says_what_it_takes() -> None:
+def test_each_function_of_the_library_says_what_it_takes_and_answers() -> None:
     registered = {name for source in sources().values() for name in re.findall(r"register\('(\w+)'", source)}
     assert registered == set(library.FUNCTIONS)
+    told = {name: entry_comment(name) for name in library.FUNCTIONS}
+    assert [name for name, comment in told.items() if not comment] == [], "they do not say what they take"
+    assert [name for name, comment in told.items() if "nswers" not in comment] == [], "they do not say what they answer"
+
+
+def entry_comment(name: str) -> str:
+    """What stands above a function of the library, from the line that begins with its name."""
     whole = "\n".join(sources().values())
-    untold = [name for name in library.FUNCTIONS if not re.search(rf"^ *-- {name}\(settings, now", whole, re.MULTILINE)]
-    assert untold == []
+    found = re.search(rf"^ *-- {name}\(settings, now.*\n(?: *--.*\n)*", whole, re.MULTILINE)
+    return found.group() if found else ""
 
 
 @pytest.mark.parametrize(

@@ -169,7 +169,7 @@ local function count(t, queue, state, by)
 end
 
 local function set_state(t, h, state)
-    if h[STATE] == RUNNING and state ~= RUNNING and (t.gates or h[TERMS]) then gates.free(t, h[QUEUE], h[TASK], flow.terms(h)) end
+    if h[STATE] == RUNNING and state ~= RUNNING and (t.gates or h[TERMS]) then gates.discharge(t, h[QUEUE], h[TASK], flow.terms(h)) end
     count(t, h[QUEUE], h[STATE], -1)
     count(t, h[QUEUE], state, 1)
     h[STATE] = state

@@ -121,7 +121,8 @@ do
         end
     end
 
-    -- args[1]: settings. args[2]: the instant, or '' for the server's own clock.
+    -- keys[1]: `meta`, the one key that a call names; its name has the prefix of all others. args[1]: settings. args[2]: the instant, or ''
+    -- for the server's own clock.
     function begin(keys, args, reading)
         borrow()
         local p, settings = sub(keys[1], 1, -5), settings_of(args[1])

@@ -34,7 +34,7 @@ beat_reply = msgspec.msgpack.Decoder(BeatReply).decode
 sweep_reply = msgspec.msgpack.Decoder(SweepReply).decode
 watch_reply = msgspec.msgpack.Decoder(WatchReply).decode
 change_reply = msgspec.msgpack.Decoder(tuple[list[str], list[str], list[str]]).decode
-news = msgspec.msgpack.Decoder(list[Finished]).decode
+finished = msgspec.msgpack.Decoder(list[Finished]).decode
 
 _PLAIN = (0, 0, 0, 0, MAX_CRASHES, 0, "", "", None)
 

@@ -147,7 +147,7 @@ do
         call_many('HDEL', t.k.tallies, gone)
     end
 
-    local function shut(t, name, limit, every, burst, units)
+    local function closed_by(t, name, limit, every, burst, units)
         if limit <= 0 and every <= 0 then return false end
         local tally = gates.tally(t, name)
         if limit > 0 and tally[1] > 0 and tally[1] + units > limit then return true, nil end
@@ -160,19 +160,19 @@ do
     end
 
     -- Whether a named gate is closed for so many units; and when time opens it.
-    local function is_shut(t, name, units)
+    local function is_closed(t, name, units)
         local row = t.gates[name]
         if not row then return false end
         if row.paused then return true, nil end
         if row.closed > t.now then return true, row.closed end
-        return shut(t, name, row.limit, row.every, row.burst, units)
+        return closed_by(t, name, row.limit, row.every, row.burst, units)
     end
 
     -- How many units a named gate lets through now; where it is none, when time opens it.
     function gates.room(t, name)
         local row = t.gates and t.gates[name]
         if not row then return 1 / 0 end
-        local closed, opens = is_shut(t, name, 1)
+        local closed, opens = is_closed(t, name, 1)
         if closed then return 0, opens end
         local room, tally = 1 / 0, gates.tally(t, name)
         if row.limit > 0 then room = max(1, row.limit - tally[1]) end
@@ -191,24 +191,24 @@ do
 
     -- The first closed gate of a job, nil if all are open, and when time opens it. `lane`: of those that its lane can wait at, which its
     -- queue's is not.
-    function gates.first_shut(t, queue, task, terms, lane)
+    function gates.first_closed(t, queue, task, terms, lane)
         local units = terms and terms.units or 1
         if t.gates then
             local closed, opens
             if not lane then
-                closed, opens = is_shut(t, 'queue:' .. queue, units)
+                closed, opens = is_closed(t, 'queue:' .. queue, units)
                 if closed then return 'queue:' .. queue, opens end
             end
-            closed, opens = is_shut(t, 'task:' .. task, units)
+            closed, opens = is_closed(t, 'task:' .. task, units)
             if closed then return 'task:' .. task, opens end
             if terms and terms.breaker ~= '' then
-                closed, opens = is_shut(t, 'breaker:' .. terms.breaker, units)
+                closed, opens = is_closed(t, 'breaker:' .. terms.breaker, units)
                 if closed then return 'breaker:' .. terms.breaker, opens end
             end
         end
         if terms and terms.key ~= '' then
             local name, limit, every, burst = key_gate(queue, terms), for_key(t, queue, terms)
-            local closed, opens = shut(t, name, limit, every, burst, units)
+            local closed, opens = closed_by(t, name, limit, every, burst, units)
             if closed then return name, opens end
         end
         return nil
@@ -243,7 +243,7 @@ do
         end
     end
 
-    local function free_named(t, name, units)
+    local function discharge_named(t, name, units)
         local row = t.gates[name]
         if not row or row.limit <= 0 then return end
         local tally, freed = gates.tally(t, name), t.freed[name] or 0
@@ -252,12 +252,12 @@ do
     end
 
     -- A job runs no more: what it held is free.
-    function gates.free(t, queue, task, terms)
+    function gates.discharge(t, queue, task, terms)
         local units = terms and terms.units or 1
         if t.gates then
-            free_named(t, 'queue:' .. queue, units)
-            free_named(t, 'task:' .. task, units)
-            if terms and terms.breaker ~= '' then free_named(t, 'breaker:' .. terms.breaker, units) end
+            discharge_named(t, 'queue:' .. queue, units)
+            discharge_named(t, 'task:' .. task, units)
+            if terms and terms.breaker ~= '' then discharge_named(t, 'breaker:' .. terms.breaker, units) end
         end
         if terms and terms.key ~= '' then
             local name = key_gate(queue, terms)

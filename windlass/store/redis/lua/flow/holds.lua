@@ -8,7 +8,7 @@ local function hold_in_lane(t, id, h)
     if s and s[1] ~= id then holder = s[1] end
     if not stay or stay[1] == 'g' then
         local head = stay and stay[3] or call('ZRANGE', t.p .. 'lane:' .. queue .. '\n' .. lane, '0', '0')[1]
-        local shut, opens = lanes.shut_for(t, queue, lane, head or id)
+        local shut, opens = lanes.closed_for(t, queue, lane, head or id)
         gate = shut or ''
         if shut and opens then opens_in = max(0, opens - t.now) end
     elseif stay[1] == 'n' and s then

@@ -116,7 +116,7 @@ do
     function lanes.lost_one(t, key) lanes.changed(t, split(sub(key, 6))) end
 
     -- A job is kept out of all orders until a worker is empty.
-    function lanes.alone(t, id, h)
+    function lanes.keep_alone(t, id, h)
         h[HOLD] = SOLO
         add(t, 'solo:' .. h[QUEUE], h[RANK], id)
         touch(t, id)
@@ -138,14 +138,14 @@ do
             local flows = h and (t.gates or h[TERMS])
             if is_lost(h) then
                 call('ZREM', t.p .. 'solo:' .. queue, id)
-                quarantine(t, id, queue, READY)
+                mend(t, id, queue, READY)
             elseif graphs.refuses(t, h) then
                 call('ZREM', t.p .. 'solo:' .. queue, id)
                 graphs.refuse(t, id, h)
-            elseif flows and gates.first_shut(t, queue, h[TASK], flow.terms(h), true) then
+            elseif flows and gates.first_closed(t, queue, h[TASK], flow.terms(h), true) then
                 call('ZREM', t.p .. 'solo:' .. queue, id)
                 place_ready(t, id, h, true)
-            elseif flows and gates.first_shut(t, queue, h[TASK], flow.terms(h)) then
+            elseif flows and gates.first_closed(t, queue, h[TASK], flow.terms(h)) then
                 return nil
             else
                 return id, h

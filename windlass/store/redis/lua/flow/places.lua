@@ -133,7 +133,7 @@ do
     function lanes.head(t, queue, lane, id, score) return strict_head(t, { queue = queue, lane = lane }, id, score) end
 
     -- What keeps the head of a lane: the gate, when time opens that, and the head's row where it has one.
-    local function shut_for(t, queue, lane, id)
+    local function closed_for(t, queue, lane, id)
         local h = t.rows[id]
         if h == nil and not t.came[id] then
             local packed = call('HGET', t.k.heads, id)
@@ -149,11 +149,11 @@ do
             if not task then return nil, nil, h end
             terms = flow.of(h, packed)
         end
-        local gate, opens = gates.first_shut(t, queue, task, terms, true)
+        local gate, opens = gates.first_closed(t, queue, task, terms, true)
         return gate, opens, h, terms
     end
 
-    lanes.shut_for = shut_for
+    lanes.closed_for = closed_for
 
     -- A lane waits no longer where it did. If nobody let it in, what it waited for is the next one's.
     local function leave_stay(t, m, stay)
@@ -189,7 +189,7 @@ do
                 return true
             end
             if stay and stay[1] == 'g' and not m.look and stay[3] == head then return true end
-            local gate, opens, h, terms = shut_for(t, m.queue, m.lane, head)
+            local gate, opens, h, terms = closed_for(t, m.queue, m.lane, head)
             if gate then
                 keep_out(t, m, score, stay, { 'g', gate, head, its, turn })
                 if opens then gates.rings(t, 'g' .. gate, opens) end
@@ -203,7 +203,7 @@ do
                 opened[#opened + 1] = { m, (strict and 4 or floor(its / BAND)) * BAND + turn, wakes }
                 return true
             end
-            lanes.alone(t, head, h)
+            lanes.keep_alone(t, head, h)
             call('ZREM', t.p .. 'lane:' .. m.queue .. '\n' .. m.lane, head)
             if strict then lanes.have(t, m.queue, m.lane, head) end
             t.opened[m.queue] = (t.opened[m.queue] or 0) + 1
@@ -214,7 +214,7 @@ do
 
     -- One lane that something happened to. `score`: it was open; `stay`: it was not, and had ready jobs. Answers by how much there are
     -- more lanes with ready jobs now.
-    local function settle_one(t, m, score, stay, opened)
+    local function refresh_one(t, m, score, stay, opened)
         local strict, was, turn = is_strict(m.lane), score or stay, nil
         if score then turn = score % BAND elseif stay then turn = stay[5] else turn = m.turn end
         -- It was empty for a moment: what is in it came after the last one had left.
@@ -235,7 +235,7 @@ do
     end
 
     -- All lanes that something happened to are where they belong; true if any is open for it.
-    function lanes.settle(t)
+    function lanes.refresh(t)
         local marks, queues, by_queue = t.marks, {}, {}
         t.marks, t.marked = {}, {}
         flush(t)
@@ -249,7 +249,7 @@ do
             for i, m in ipairs(by_queue[queue]) do names[i] = m.lane end
             local scores, stays = call_many('ZMSCORE', t.p .. 'lanes:' .. queue, names), call_many('HMGET', t.p .. 'stays:' .. queue, names)
             for i, m in ipairs(by_queue[queue]) do
-                more = more + settle_one(t, m, scores[i] and tonumber(scores[i]), stays[i] and read_stay(stays[i]), opened)
+                more = more + refresh_one(t, m, scores[i] and tonumber(scores[i]), stays[i] and read_stay(stays[i]), opened)
             end
             for _, one in ipairs(opened) do
                 if one[2] then

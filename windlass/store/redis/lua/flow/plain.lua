@@ -33,7 +33,7 @@ do
             local terms = flow.of(h, packed)
             local lane = (t.gates or terms) and from and lanes.of(t, h and h[TASK] or task, terms) or ''
             local came_back = lane ~= '' and h and h[HOLD] == ASIDE and not parted and c.now > 0
-                and not gates.first_shut(t, queue, h[TASK], terms)
+                and not gates.first_closed(t, queue, h[TASK], terms)
             if lane ~= '' and not came_back and not (h and runs_alone(h)) then
                 into_lane(t, id, h, queue, lane, ranks[i])
                 parted, c.turned_away = true, c.turned_away + 1
@@ -44,7 +44,7 @@ do
                     touch(t, id)
                 end
             elseif not from or (heads[i] and not h) or (not h and not is_numbered(raw)) or not is_readable(h, queue, task, came_to, skills) then
-                quarantine(t, id, queue, READY)
+                mend(t, id, queue, READY)
                 c.turned_away = c.turned_away + 1
             elseif not h and takes(skills, queue, task, version) then
                 grant_fresh(c, id, raw, from, task, queue, ranks[i], packed, ends)

@@ -47,7 +47,7 @@ do
         local raw = call('HGET', t.k.jobs, id)
         local from = read_body(raw)
         if not from then
-            quarantine(t, id, h[QUEUE], READY)
+            mend(t, id, h[QUEUE], READY)
             return nil
         end
         w.reserved, w.alone = '', id

@@ -81,7 +81,7 @@ do
         for _ = 1, 100 do  -- a lane that finds another gate closed leaves the first one to others
             if next(t.freed) then gates.open(t) end
             if #t.marks == 0 then break end
-            any = lanes.settle(t) or any
+            any = lanes.refresh(t) or any
         end
         return any
     end

@@ -1,7 +1,8 @@
+-- Tuning: what is said of gates, by workers and operators, and gates as they are read.
+
 -- tune(settings, now, tunings)
 --   tunings  MessagePack: [[name, expected version or -1, declared or false, tuned or false, closed_for or -1, note or false], …]
--- gates(settings, now, name, …): the gates of these names, or all there are.
--- Both answer for each: name, version, declared, tuned, closed_for, note, held, waiting, opens_in, changed.
+-- Answers for each: name, version, declared, tuned, closed_for, note, held, waiting, opens_in, changed.
 
 local GATE = 10
 
@@ -43,6 +44,7 @@ local function add_key_gate(t, list, name)
     end
 end
 
+-- gates(settings, now, name, …): the gates of these names, or all there are. Answers for each what `tune` does.
 local function gates_of(keys, args)
     local t, list, names = begin(keys, args, true), {}, {}
     local rows = gates.all(t)

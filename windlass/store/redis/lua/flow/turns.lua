@@ -164,19 +164,19 @@ do
         local from, task, version, came_to, _, packed, ends = read_body(raw)
         if not from or o.damaged[id] or (not h and not is_numbered(raw)) or not is_readable(h, queue, task, came_to, skills) then
             turn_away(c, lane, id)
-            quarantine(t, id, queue, READY)
+            mend(t, id, queue, READY)
             return 'gone'
         end
         local terms = flow.of(h, packed)
         if h then task, version = h[TASK], h[VERSION] end
         local own = lane.name == '' and lanes.of(t, task, terms) or ''
-        if own ~= '' and not (h and h[HOLD] == ASIDE and not gates.first_shut(t, queue, task, terms)) then
+        if own ~= '' and not (h and h[HOLD] == ASIDE and not gates.first_closed(t, queue, task, terms)) then
             turn_away(c, lane, id)
             into_lane(t, id, h, queue, own, rank)
             return 'laned'
         end
         if t.gates or terms then
-            local gate, opens = gates.first_shut(t, queue, task, terms)
+            local gate, opens = gates.first_closed(t, queue, task, terms)
             if gate then return gate, opens, task, terms end
         end
         if h and ends_instead(t, id, h) then
@@ -192,7 +192,7 @@ do
         end
         if h and runs_alone(h) then
             turn_away(c, lane, id)
-            lanes.alone(t, id, h)
+            lanes.keep_alone(t, id, h)
             c.solo = true
             return lane.strict and 'had' or 'gone'
         end

@@ -132,7 +132,7 @@ do
     end
 
     -- What becomes of a call with a unique key: nil if the key is free, 'successor' if it is to wait for its holder, else the answer.
-    function unique.screen(t, new, fresh)
+    function unique.meet(t, new, fresh)
         local key, terms = new.terms.unique, new.terms
         local u, holder = unique.held(t, key)
         if not u then return nil end

@@ -34,7 +34,7 @@ local function add_graph(t, list, id, g)
     list[size + 1], list[size + 2], list[size + 3] = id, pack(g), meta or '{}'
 end
 
--- graph(settings, now, id)
+-- graph(settings, now, id): answers a graph, see `add_graph`, or nothing where there is none.
 local function graph(keys, args)
     local t, list = begin(keys, args, true), {}
     local g = graphs.row(t, args[3])

@@ -31,7 +31,7 @@ do
     local function node(t, id)
         local h = row(t, id)
         if h and h[LINKS] then return h end
-        if call('HEXISTS', t.k.links, id) == 1 then quarantine(t, id) end
+        if call('HEXISTS', t.k.links, id) == 1 then mend(t, id) end
         return nil
     end
 

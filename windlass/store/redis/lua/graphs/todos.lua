@@ -102,7 +102,7 @@ do
                 if not silent and not is_join(h) and place[L.OPENED] == 1 then job_news(t, 'deleted', '', id, h) end
                 if h[STATE] == RUNNING then
                     call('HDEL', t.p .. 'held:' .. h[WORKER], id)
-                    gates.free(t, h[QUEUE], h[TASK], flow.terms(h))
+                    gates.discharge(t, h[QUEUE], h[TASK], flow.terms(h))
                 end
                 gone[#gone + 1] = id
             end

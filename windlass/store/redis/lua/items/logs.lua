@@ -184,7 +184,7 @@ do
         end
     end
 
-    -- retain(settings, now, log, age, count, size)
+    -- retain(settings, now, log, age, count, size): how much of a log stays, 0 for all. Answers nothing.
     local function retain(keys, args)
         local t, name = begin(keys, args), args[3]
         local l = logs.open(t, name, call('HGET', t.k.recorded, name))

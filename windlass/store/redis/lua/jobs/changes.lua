@@ -132,7 +132,7 @@ local function exists(t, id) return call('HEXISTS', t.k.jobs, id) + call('HEXIST
 local function put_aside_damaged(t, ids)
     local bodies = call_many('HMGET', t.k.jobs, ids)
     for i, id in ipairs(ids) do
-        if row(t, id) and not read_body(bodies[i]) then quarantine(t, id) end
+        if row(t, id) and not read_body(bodies[i]) then mend(t, id) end
     end
 end
 
@@ -154,7 +154,7 @@ local function change(keys, args)
     for _, id in ipairs(ids) do
         local h = row(t, id)
         if not h and exists(t, id) then
-            quarantine(t, id)
+            mend(t, id)
             h = row(t, id)
         end
         -- One that was found and changed since is not what was asked for any more.

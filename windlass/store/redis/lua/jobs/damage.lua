@@ -2,7 +2,7 @@
 
 -- A record that cannot be read is taken out alone: its bytes are kept aside and a dead letter stands in its place. `queue` and
 -- `state`: where it was found, if that is known.
-local quarantine
+local mend
 do
     -- In which state a record was that cannot be read: by the index it is in, out of which it is taken.
     local function take_out(t, id, queue, in_graph)
@@ -38,7 +38,7 @@ do
         return t.n, t.now
     end
 
-    function quarantine(t, id, queue, state)
+    function mend(t, id, queue, state)
         local raw, packed = call('HGET', t.k.jobs, id), call('HGET', t.k.heads, id)
         local from, task, version, came_to, priority = read_body(raw)
         local h = packed and read_head(packed)

@@ -18,7 +18,7 @@ local function promote(t, limit)
         local h = row(t, id)
         rem(t, 'due', id)
         if is_lost(h) then
-            quarantine(t, id, nil, SCHEDULED)
+            mend(t, id, nil, SCHEDULED)
         elseif h[STATE] == SCHEDULED then
             found[#found + 1] = { id, h }
         end

@@ -100,7 +100,7 @@ local function drop_oldest(t, b, queue, most)
     local id = find_oldest(t, queue)
     local h = id and row(t, id)
     if not id then return end
-    if is_lost(h) then return quarantine(t, id) end
+    if is_lost(h) then return mend(t, id) end
     unplace(t, id, h)
     h[ERROR], h[FINGERPRINT] = fill(LIBRARY.errors.dropped, { queue = queue, most = format('%d', most) }), 'queue-full'
     finish(t, id, h, FAILED, 'queue full', '')
@@ -112,7 +112,7 @@ local function screen(t, b, new)
     local gate, terms = t.gates and t.gates['queue:' .. new.queue], new.terms
     if gate and gate.draining then return "Xqueue '" .. new.queue .. "' is draining: it takes in nothing new" end
     if terms and terms.unique ~= '' then
-        local said = unique.screen(t, new, b.bodies)
+        local said = unique.meet(t, new, b.bodies)
         if said then return said end
     end
     local most = terms and terms.max_ready or 0

@@ -53,7 +53,7 @@ do
                 if h[STATE] > RUNNING then ended[#ended + 1] = id end
                 if h[STATE] == FAILED then failed = failed + 1 end
             elseif is_lost(h) then
-                quarantine(t, id, nil, RUNNING)
+                mend(t, id, nil, RUNNING)
                 failed = failed + 1
             end
         end

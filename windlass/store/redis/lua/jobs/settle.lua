@@ -58,7 +58,7 @@ do
         t.rank = t.rank + 1
         add(t, bucket.key, t.rank, id)
         s.done[queue] = (s.done[queue] or 0) + 1
-        if t.gates or terms then gates.free(t, queue, task, terms and flow.read(terms)) end
+        if t.gates or terms then gates.discharge(t, queue, task, terms and flow.read(terms)) end
         s.heads[size + 1] = id
         s.heads[size + 2] = '\220\0\34\207\0\0\0' .. sub(stamp, 1, 5) .. '\207\0\0' .. sub(stamp, 6, from)
             .. '\4\1\1\207\0\0' .. sub(stamp, -6) .. '\0\0\0\160\207\0\0' .. sub(stamp, -12, -7) .. '\203' .. sub(stamp, -20, -13)
@@ -80,7 +80,7 @@ do
         if stamp and not h and t.brief[id] == nil then
             -- Held, but there is nothing left to compare the fence with. What the worker says is not believed.
             call('HDEL', t.p .. 'held:' .. w.id, id)
-            quarantine(t, id, nil, RUNNING)
+            mend(t, id, nil, RUNNING)
         end
         if not h or h[STATE] ~= RUNNING or h[RUN] ~= m[at + 1] or h[EPOCH] ~= m[at + 2] or h[SEQ] ~= m[at + 3] then return false end
         local yields = m[at + 10] == 1 and h[CANCEL] == 1

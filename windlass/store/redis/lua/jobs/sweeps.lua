@@ -75,7 +75,7 @@ local function expire_due(t, limit)
         local h = row(t, id)
         rem(t, 'expiring', id)
         if is_lost(h) then
-            quarantine(t, id)
+            mend(t, id)
             expired = expired + 1
         elseif h[STATE] < RUNNING then
             expire(t, id, h)
@@ -108,7 +108,7 @@ local function park_group(t, group, queue, task, version, limit)
         local since = h and max(h[ASIDE_AT], declared)
         if is_lost(h) then
             rem(t, 'aside:' .. group, id)
-            quarantine(t, id, queue, READY)
+            mend(t, id, queue, READY)
         elseif parked < limit and since <= t.now - t.settings.unknown_after then
             unplace(t, id, h)
             local waited = floor((t.now - since) / 1000)

@@ -4,7 +4,7 @@
 
 local INLINE_MAX = 16384
 
-local function finished_news(id, h)
+local function pack_finished(id, h)
     local result, problem, inline = h[RESULT], h[ERROR], true
     if h[LINKS] and h[STATE] == SUCCEEDED and not result and (is_join(h) or h[LINKS][L.REPLACED] == 1) then
         inline = false  -- its value is that of others
@@ -16,8 +16,8 @@ end
 
 local tell, tell_ended
 do
-    local function success_news(t, id)
-        return finished_news(id, { [STATE] = SUCCEEDED, [RESULT] = t.brief[id] ~= '' and t.brief[id], [ERROR] = false, [REASON] = '' })
+    local function pack_success(t, id)
+        return pack_finished(id, { [STATE] = SUCCEEDED, [RESULT] = t.brief[id] ~= '' and t.brief[id], [ERROR] = false, [REASON] = '' })
     end
 
     local function post(t, boxes)
@@ -47,7 +47,7 @@ do
 
     -- Tells of what ended so far; before its records can be pruned, since then nobody could say any more how they ended.
     function tell_ended(t)
-        tell(t, t.ended, function(id) return t.rows[id] and finished_news(id, t.rows[id]) or success_news(t, id) end)
+        tell(t, t.ended, function(id) return t.rows[id] and pack_finished(id, t.rows[id]) or pack_success(t, id) end)
         t.ended = {}
     end
 end

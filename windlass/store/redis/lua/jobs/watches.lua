@@ -28,7 +28,7 @@ local function watch(keys, args)
         elseif not h then
             missing[#missing + 1] = id
         elseif h[STATE] > RUNNING then
-            finished[#finished + 1] = finished_news(id, h)
+            finished[#finished + 1] = pack_finished(id, h)
         else
             local names = call('HGET', t.k.watched, id) or ''
             if not string.find('\n' .. names, '\n' .. client .. '\n', 1, true) then
@@ -68,7 +68,7 @@ local function unwatch(keys, args)
     return call('EXISTS', t.p .. 'watching:' .. client)
 end
 
--- signal(settings, now, name, …): a plain wake-up for whoever listens to these names.
+-- signal(settings, now, name, …): a plain wake-up for whoever listens to these names. Answers nothing.
 local function signal(keys, args)
     local t = begin(keys, args, true)
     for i = 3, #args do call('PUBLISH', t.p .. 'to:' .. args[i], '') end

@@ -18,13 +18,13 @@ local function has_work(t, skills, queue)
         if not plain and not lane[1] then return false end
         if lane[1] and (not plain or tonumber(lane[2]) < turn) then
             local head = call('ZRANGE', t.p .. 'lane:' .. queue .. '\n' .. lane[1], '0', '0')[1]
-            if not head or not lanes.shut_for(t, queue, lane[1], head) then return true end
+            if not head or not lanes.closed_for(t, queue, lane[1], head) then return true end
             lanes.look_again(t, queue, lane[1], 0)
         else
             local h = row(t, plain[1])
             local terms = h and flow.terms(h)
             local own = h and lanes.of(t, h[TASK], terms) or ''
-            if own == '' or (h[HOLD] == ASIDE and not gates.first_shut(t, queue, h[TASK], terms)) then return true end
+            if own == '' or (h[HOLD] == ASIDE and not gates.first_closed(t, queue, h[TASK], terms)) then return true end
             rem(t, plain[2], plain[1])
             place_ready(t, plain[1], h, true)
         end

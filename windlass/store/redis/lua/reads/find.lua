@@ -367,7 +367,7 @@ end
 
 -- find(settings, now, query, after, limit, most)
 --   after   the number to go on from, or 0; limit: how many records to answer; most: how many to look at
--- Answers: the number to go on from (0: there is no more), how many were looked at, then records as in `get`.
+-- Answers the number to go on from (0: there is no more), how many were looked at, then records as in `get`.
 local function find(keys, args)
     local t = begin(keys, args, true)
     local f = new_search(t, cmsgpack.unpack(args[3]), tonumber(args[4]), tonumber(args[5]), tonumber(args[6]))

@@ -18,7 +18,7 @@ local function add_record(t, list, id, h)
     h[RESULT], h[ERROR] = result, problem
 end
 
--- get(settings, now, id, …)
+-- get(settings, now, id, …): answers a record for each, see `add_record`.
 local function get(keys, args)
     local t, list, ids = begin(keys, args, true), {}, {}
     for i = 3, #args do ids[#ids + 1] = args[i] end
