@@ -67,9 +67,9 @@ def problem(name: str, folders: list[Path], suffix: str) -> str | None:
     known = [one for file in files for one in read_names(file)]
     if function in known:
         return None
-    if not any(file.exists() for file in files):
-        return f"{name}: there is no {module}{suffix} in {folders[0].relative_to(PACKAGE)}"
-    return f"{name}: {module}{suffix} has no {function}{did_you_mean(function, known)}"
+    moved = [f"{one.relative_to(folders[0])}" for one in folders[0].rglob(f"*{suffix}") if function in read_names(one)]
+    hint = f" (it is in {', '.join(moved)})" if moved else did_you_mean(function, known)
+    return f"{name}: {module}{suffix} has no {function}{hint}"
 
 
 PLACES = {
