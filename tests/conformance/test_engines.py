@@ -100,7 +100,7 @@ def redis_loss(server: RedisServer) -> Lose:
 
     async def lose(store: Store, id: str) -> None:
         assert isinstance(store, RedisStore)
-        lost = [server.command("HDEL", f"{store.place.tag}{name}", id) for name in ("jobs", "heads", "links")]
+        lost = [server.command("HDEL", f"{store.location.tag}{name}", id) for name in ("jobs", "heads", "links")]
         assert any(lost), f"there is no {id} to lose"
 
     return lose

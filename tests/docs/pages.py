@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 _FENCE = re.compile(r"^( *)```(\w*) *(.*)$")
 # Written beside the code they describe, and checked there.
-_ELSEWHERE = ("docs/benchmarks/", "docs/reference/engine-rules.md")
+_ELSEWHERE = ("docs/benchmarks/", "docs/maintainers/", "docs/reference/engine-rules.md")
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from importlib.resources import files
+from pathlib import Path
 from typing import get_args
 
 import click
@@ -24,7 +24,9 @@ from windlass.core.options import APP_NAMES, CALL_NAMES, QUEUE_NAMES, TASK_NAMES
 from windlass.observe.names import STORE, WORKER, Spec
 from windlass.settings import AppOptions, Settings, WorkerOptions
 from windlass.store.base import StoreSettings
-from windlass.store.redis import faults, place
+from windlass.store.redis import errors as redis_errors
+from windlass.store.redis import library as redis_library
+from windlass.store.redis import location
 from windlass.store.sqlite.location import DURABILITY, OPTIONS
 from windlass.worker.plan import Plan
 from windlass.workflows import plan
@@ -118,22 +120,22 @@ REDIS_PAGE = "docs/reference/redis.md"
 
 
 def test_every_redis_scheme_and_option_is_there_with_its_default() -> None:
-    assert rows(section(REDIS_PAGE, "URLs")).keys() == place.KINDS.keys()
+    assert rows(section(REDIS_PAGE, "URLs")).keys() == location.KINDS.keys()
     table = rows(section(REDIS_PAGE, "Options"))
-    assert table.keys() == set(place.OPTIONS)
-    found = place.parse_url("rediss+sentinel://h/main", "shop")
+    assert table.keys() == set(location.OPTIONS)
+    found = location.parse_url("rediss+sentinel://h/main", "shop")
     assert found.tls is not None
-    for name in place.TIME_OPTIONS:
+    for name in location.TIME_OPTIONS:
         assert to_ms(table[name][0].strip("`")) == getattr(found, name) * 1000, name
     for name in ("db", "wait_replicas"):
         assert table[name][0].strip("`") == str(getattr(found, name)), name
     assert table["tls_check_hostname"][0].strip("`") == str(found.tls.check_hostname).lower()
-    assert f"1 to {place.PREFIX_MAX} characters" in table["prefix"][1]
+    assert f"1 to {location.PREFIX_MAX} characters" in table["prefix"][1]
 
 
 def test_every_redis_key_is_there() -> None:
     """Whatever the functions put behind the prefix, and nothing that they do not."""
-    code = "".join(path.read_text() for path in (files("windlass.store.redis") / "lua").iterdir())
+    code = "".join(path.read_text() for path in Path(redis_library.__file__).parent.glob("lua/**/*.lua"))
     used = set(re.findall(r"(?:t\.p \.\. '|t\.k\.)([a-z]+)", code)) | {"meta"}
     assert "t.k[STATES[state]]" in code
     used |= {str(state) for state in State if state.terminal and state is not State.SUCCEEDED}
@@ -144,9 +146,9 @@ def test_every_redis_key_is_there() -> None:
 
 def test_the_rights_of_a_redis_user() -> None:
     text = read("docs/how-to/use-redis.md").replace("'", "")
-    granted = faults.rights(place.parse_url("redis://shop:secret@h", "shop")).removeprefix("ACL SETUSER shop ")
+    granted = redis_errors.rights(location.parse_url("redis://shop:secret@h", "shop")).removeprefix("ACL SETUSER shop ")
     assert f"ACL SETUSER shop on >secret {granted}\n" in text
-    clustered = faults.rights(place.parse_url("redis+cluster://shop:secret@h", "shop"))
+    clustered = redis_errors.rights(location.parse_url("redis+cluster://shop:secret@h", "shop"))
     assert f"In a Cluster add `{clustered.rpartition(' ')[2]}`" in text
 
 

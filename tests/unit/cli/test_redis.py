@@ -22,8 +22,8 @@ from windlass.cli.target import run
 from windlass.core.address import redact_url
 from windlass.core.packages import pip_install
 from windlass.store.reads import StoreInfo
-from windlass.store.redis import promise
-from windlass.store.redis.place import parse_url
+from windlass.store.redis import durability
+from windlass.store.redis.location import parse_url
 from windlass.worker.plan import Plan
 
 __all__ = ["new_redis", "redis_cluster"]
@@ -175,9 +175,9 @@ def test_what_is_weak_about_a_server(
 
 
 def test_a_server_that_is_nearly_full_is_foreseen() -> None:
-    assert promise.memory_warnings({"used_memory": "89", "maxmemory": "100"}) == []
-    assert promise.memory_warnings({"used_memory": "89", "maxmemory": "0"}) == []
-    (said,) = promise.memory_warnings({"used_memory": "95", "maxmemory": "100"})
+    assert durability.memory_warnings({"used_memory": "89", "maxmemory": "100"}) == []
+    assert durability.memory_warnings({"used_memory": "89", "maxmemory": "0"}) == []
+    (said,) = durability.memory_warnings({"used_memory": "95", "maxmemory": "100"})
     assert said.startswith("95% of maxmemory are in use; when it is full new jobs are refused")
 
 
@@ -195,7 +195,7 @@ def test_a_server_that_does_not_say_how_it_persists(new_redis: NewRedis, windlas
     server = new_redis(acl=["user default off", f"user ann on >{SECRET} ~* &* +@all -config"])
     found = checks(windlass("doctor", "redis_shop:app", "--json", url=server.url_as("ann", SECRET)))
     assert "fsync ?" in found["details"][0][1]
-    assert promise.durability({"aof": "?", "fsync": "?", "save": "?"})[0].startswith("unknown")
+    assert durability.promise_of({"aof": "?", "fsync": "?", "save": "?"})[0].startswith("unknown")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import msgspec
 
 from windlass.store.redis import library
 from windlass.store.redis.link import Link
-from windlass.store.redis.place import Address, Place, parse_url
+from windlass.store.redis.location import Address, Location, parse_url
 
 SECONDS = 2.0
 KEYS_AT_ONCE = 1_000
@@ -21,10 +21,10 @@ async def find_prefixes(url: str) -> tuple[list[str], bool]:
 
     It looks through the names of all keys, hence for two seconds at most, and stops when it has found twenty.
     """
-    place, found, whole = parse_url(url, "windlass"), set[str](), True
+    location, found, whole = parse_url(url, "windlass"), set[str](), True
     try:
         async with asyncio.timeout(SECONDS):
-            async for prefix in _search(place):
+            async for prefix in _search(location):
                 found.add(prefix)
                 if len(found) >= MOST:
                     whole = False
@@ -34,8 +34,8 @@ async def find_prefixes(url: str) -> tuple[list[str], bool]:
     return sorted(found), whole
 
 
-async def _search(place: Place) -> AsyncIterator[str]:
-    for node in await _masters(place) if place.kind == "cluster" else [place]:
+async def _search(location: Location) -> AsyncIterator[str]:
+    for node in await _masters(location) if location.kind == "cluster" else [location]:
         link = await _open(node)
         try:
             cursor = b"0"
@@ -49,20 +49,21 @@ async def _search(place: Place) -> AsyncIterator[str]:
             await link.close()
 
 
-async def _masters(place: Place) -> list[Place]:
-    """Each master of a cluster as a place of its own."""
-    link = await _open(place)
+async def _masters(location: Location) -> list[Location]:
+    """Each master of a cluster as a location of its own."""
+    link = await _open(location)
     try:
         slots = await link.command("CLUSTER", "SLOTS")
     finally:
         await link.close()
     seen = {
-        Address((host or b"").decode().strip("?") or place.nodes[0].host, port) for _, _, (host, port, *_), *_ in slots
+        Address((host or b"").decode().strip("?") or location.nodes[0].host, port)
+        for _, _, (host, port, *_), *_ in slots
     }
-    return [msgspec.structs.replace(place, kind="single", nodes=(node,)) for node in sorted(seen)]
+    return [msgspec.structs.replace(location, kind="single", nodes=(node,)) for node in sorted(seen)]
 
 
-async def _open(place: Place) -> Link:
-    link = Link(place, library.build()[0])
+async def _open(location: Location) -> Link:
+    link = Link(location, library.build()[0])
     await link.open()
     return link

@@ -19,9 +19,9 @@ import hiredis
 
 from windlass.errors import StoreClosed, StoreUnavailable
 from windlass.store.forks import lineage
-from windlass.store.redis import faults
+from windlass.store.redis import errors
 from windlass.store.redis.commands import MISSING, Calls, Library, Reply, Request, Word, pack
-from windlass.store.redis.place import Address, Place
+from windlass.store.redis.location import Address, Location
 from windlass.store.redis.remedy import Drop, Remedy
 from windlass.store.redis.route import Ask, Dial, Route, Step, Steps
 from windlass.store.redis.tls import client_context
@@ -111,12 +111,12 @@ class Seat:
 class BlockingLink:
     """For any thread. It is connected by the first call, and again when the connection was lost."""
 
-    def __init__(self, place: Place, library: Library) -> None:
-        self.place = place
-        self._calls = Calls(place, library)
-        self._route = Route(place)
-        self._remedy = Remedy(place, self._route, self._calls.load)
-        self._tls = client_context(place.tls) if place.tls else None
+    def __init__(self, location: Location, library: Library) -> None:
+        self.location = location
+        self._calls = Calls(location, library)
+        self._route = Route(location)
+        self._remedy = Remedy(location, self._route, self._calls.load)
+        self._tls = client_context(location.tls) if location.tls else None
         self._seats = {lineage.number: Seat()}
         self._closed = False
 
@@ -129,7 +129,7 @@ class BlockingLink:
         """Let go of the connection. Closing twice is harmless; calls raise ``StoreClosed`` from now on."""
         self._closed = True
         seat = self._seat()
-        if seat.lock.acquire(timeout=self.place.timeout):
+        if seat.lock.acquire(timeout=self.location.timeout):
             try:
                 seat.drop()
             finally:
@@ -153,9 +153,9 @@ class BlockingLink:
         try:
             (reply,) = self._exchange(seat, Request(pack(words), 1))
             if isinstance(reply, Exception):
-                if faults.drops(reply):
+                if errors.drops(reply):
                     seat.drop()
-                raise faults.explain(reply, self.place)
+                raise errors.explain(reply, self.location)
             return reply
         finally:
             seat.lock.release()
@@ -176,13 +176,13 @@ class BlockingLink:
 
     def _taken(self) -> Seat:
         seat = self._seat()
-        if not seat.lock.acquire(timeout=self.place.timeout):
+        if not seat.lock.acquire(timeout=self.location.timeout):
             raise StoreUnavailable(
-                f"other threads have kept the connection to {self.place.shown} busy for {self.place.timeout:g} s"
+                f"other threads have kept the connection to {self.location.shown} busy for {self.location.timeout:g} s"
             )
         if self._closed:
             seat.lock.release()
-            raise StoreClosed(f"the connection to {self.place.shown} was closed")
+            raise StoreClosed(f"the connection to {self.location.shown} was closed")
         return seat
 
     # -- sending
@@ -208,14 +208,14 @@ class BlockingLink:
 
     def _ask(self, seat: Seat, stream: BlockingStream, request: Request) -> list[Reply]:
         try:
-            return stream.ask(request, self.place.timeout)
+            return stream.ask(request, self.location.timeout)
         except BaseException:  # an interrupt too: the reply under way would be taken for the next one
             seat.drop()
             raise
 
     def _lost(self, error: OSError) -> StoreUnavailable:
-        late = f"no answer within {self.place.timeout:g} s"
-        return faults.lost(self.place.shown, late if isinstance(error, TimeoutError) else str(error))
+        late = f"no answer within {self.location.timeout:g} s"
+        return errors.lost(self.location.shown, late if isinstance(error, TimeoutError) else str(error))
 
     def _heal(self, seat: Seat, request: Request, replies: list[Reply]) -> Any:
         """Judge the replies to a call, and do what can be done about an error, as the remedy says."""
@@ -265,7 +265,7 @@ class BlockingLink:
                 assert stream is not None
                 return stream, stream.ask(step.request, step.seconds)
         except OSError as error:
-            where = step.address if isinstance(step, Dial) else self.place.shown
-            raise faults.unreachable(where, error) from error
+            where = step.address if isinstance(step, Dial) else self.location.shown
+            raise errors.unreachable(where, error) from error
         time.sleep(step.seconds)
         return stream, []

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast
 
 import hiredis
 
-from windlass.store.redis.place import Place
+from windlass.store.redis.location import Location
 
 Word = bytes | str | int
 
@@ -38,14 +38,14 @@ class Request(NamedTuple):
 
 
 class Calls:
-    """Makes the requests of one place: everything that does not change from call to call is packed here once."""
+    """Makes the requests of one location: everything that does not change from call to call is packed here once."""
 
-    def __init__(self, place: Place, library: Library) -> None:
-        self.key = (place.tag + "meta").encode()
+    def __init__(self, location: Location, library: Library) -> None:
+        self.key = (location.tag + "meta").encode()
         self.load = pack((b"FUNCTION", b"LOAD", library.code))
         self._wait = b""
-        if place.wait_replicas:
-            self._wait = pack((b"WAIT", place.wait_replicas, round(place.wait_timeout * 1000)))
+        if location.wait_replicas:
+            self._wait = pack((b"WAIT", location.wait_replicas, round(location.wait_timeout * 1000)))
 
     def request(self, function: bytes, args: tuple[Word, ...], durable: bool) -> Request:
         """One call; ``durable`` adds the wait for replicas, where the URL asks for one."""

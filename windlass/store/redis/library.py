@@ -15,14 +15,21 @@ from windlass.core import lifecycle
 from windlass.store.redis.commands import Library
 
 SHARED = (
-    "records", "step", "skills", "links", "moves", "flow", "gates", "lanes", "unique", "lives", "spread", "again",
-    "todos",
+    "records", "step", "rows", "news", "jobs/skills", "graphs/nodes",
+    "jobs/moves", "jobs/faults", "graphs/ending", "jobs/acceptance", "jobs/damage", "jobs/expiry", "jobs/retention",
+    "jobs/telling", "closing", "flow/terms", "flow/gates", "flow/lanes", "flow/strict", "flow/places", "flow/uniques",
+    "jobs/recovery", "graphs/spreading", "graphs/reopening", "graphs/opening", "graphs/todos", "graphs/repair",
+    "graphs/audits",
 )  # fmt: skip
-"""What all calls are made of, each part needing only what is above it."""
+"""What all calls are made of. A local name is known to the parts below its own; what is in a table (``flow``,
+``gates``, ``lanes``, ``unique``, ``faults``, ``graphs``) is known to all of them, wherever it is written."""
 
 CALLS = (
-    ("insert", "items", "logs", "replay", "commit"), ("staging",), ("claim", "exchange"), ("beat",), ("sweep",),
-    ("read", "find"), ("change",), ("watch",), ("tune",), ("sums",), ("upgrade",),
+    ("jobs/intake", "items/items", "items/logs", "items/reading", "items/commit"), ("graphs/staging",),
+    ("flow/grants", "flow/plain", "flow/turns", "flow/solo", "flow/claim", "jobs/settle", "jobs/exchange"),
+    ("jobs/workers",), ("jobs/sweeps",), ("reads/records", "reads/find"), ("reads/queues",),
+    ("reads/summaries", "reads/news"), ("flow/holds",), ("graphs/lookups",), ("jobs/changes",), ("jobs/watches",),
+    ("flow/tuning",), ("upgrade",),
 )  # fmt: skip
 """The calls, each in a scope of its own: Lua allows 200 local names in one."""
 

@@ -13,13 +13,13 @@ from collections.abc import Callable
 from typing import Any
 
 from windlass.errors import StoreClosed, StoreError, StoreUnavailable
-from windlass.store.redis import faults
+from windlass.store.redis import errors
 from windlass.store.redis.commands import Calls, Library, Reply, Request, Word, pack
+from windlass.store.redis.location import Location
 from windlass.store.redis.outage import Outage
-from windlass.store.redis.place import Place
+from windlass.store.redis.protocol import Stream
 from windlass.store.redis.remedy import Drop, Remedy
 from windlass.store.redis.route import Ask, Dial, Route, Step, Steps
-from windlass.store.redis.stream import Stream
 from windlass.store.redis.tls import client_context
 
 log = logging.getLogger("windlass.redis")
@@ -33,13 +33,13 @@ Deliver = Callable[[bytes], None]
 class Link:
     """For one loop. ``on_return`` is called when a link that listens is connected again: messages may be missing."""
 
-    def __init__(self, place: Place, library: Library, on_return: Callable[[], None] | None = None) -> None:
-        self.place, self.on_return = place, on_return
-        self._calls = Calls(place, library)
-        self._route = Route(place)
-        self._remedy = Remedy(place, self._route, self._calls.load)
-        self._outage = Outage(place.shown)
-        self._tls = client_context(place.tls) if place.tls else None
+    def __init__(self, location: Location, library: Library, on_return: Callable[[], None] | None = None) -> None:
+        self.location, self.on_return = location, on_return
+        self._calls = Calls(location, library)
+        self._route = Route(location)
+        self._remedy = Remedy(location, self._route, self._calls.load)
+        self._outage = Outage(location.shown)
+        self._tls = client_context(location.tls) if location.tls else None
         self._stream: Stream | None = None
         self._connecting: asyncio.Task[Stream] | None = None
         self._returning: asyncio.Task[None] | None = None
@@ -105,7 +105,7 @@ class Link:
             if self._delivers.get(channel) is deliver:
                 del self._delivers[channel]
             raise
-        stream.keep_alive(self.place.keepalive)
+        stream.keep_alive(self.location.keepalive)
 
     async def unsubscribe(self, name: str) -> None:
         """Stop that. A name nobody listens to is fine."""
@@ -139,20 +139,20 @@ class Link:
                 outcome = await stream.ask(step)
 
     def _explained(self, stream: Stream, error: Exception) -> StoreError:
-        if faults.drops(error):
+        if errors.drops(error):
             stream.drop(f"the server answered {error}")
-        return faults.explain(error, self.place)
+        return errors.explain(error, self.location)
 
     # -- connecting
 
     def _channel(self, name: str) -> bytes:
-        return f"{self.place.tag}to:{name}".encode()
+        return f"{self.location.tag}to:{name}".encode()
 
     async def _ready(self) -> Stream:
         """A stream with room; one attempt to connect is shared by all who wait for it."""
         while True:
             if self._closed:
-                raise StoreClosed(f"the connection to {self.place.shown} was closed")
+                raise StoreClosed(f"the connection to {self.location.shown} was closed")
             stream = self._stream
             if stream is None:
                 stream = await self._attempt()
@@ -167,7 +167,7 @@ class Link:
             task.add_done_callback(self._attempted)
         await asyncio.wait((task,))  # a caller that is cancelled must not cancel it for the others
         if task.cancelled():
-            raise StoreClosed(f"the connection to {self.place.shown} was closed")
+            raise StoreClosed(f"the connection to {self.location.shown} was closed")
         return task.result()
 
     def _attempted(self, task: asyncio.Task[Stream]) -> None:
@@ -186,12 +186,12 @@ class Link:
         self._stream = stream
         self._outage.ended()
         if self._delivers:
-            stream.keep_alive(self.place.keepalive)
+            stream.keep_alive(self.location.keepalive)
         if self._met and channels and self.on_return is not None:
             try:
                 self.on_return()
             except Exception:
-                log.exception("what was missed on %s could not be made up for", self.place.shown)
+                log.exception("what was missed on %s could not be made up for", self.location.shown)
         self._met = True
         return stream
 
@@ -229,8 +229,8 @@ class Link:
 
     async def _dial(self, step: Dial) -> Stream:
         address = step.address
-        where = self.place.shown if self.place.kind == "single" else str(address)
-        stream = Stream(where, self.place.timeout, self._pushed, self._lost)
+        where = self.location.shown if self.location.kind == "single" else str(address)
+        stream = Stream(where, self.location.timeout, self._pushed, self._lost)
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(step.seconds):
@@ -243,7 +243,7 @@ class Link:
                     )
         except OSError as error:
             stream.drop("it was not made in time")
-            raise faults.unreachable(address, error) from error
+            raise errors.unreachable(address, error) from error
         return stream
 
     @staticmethod
@@ -252,9 +252,9 @@ class Link:
             async with asyncio.timeout(step.seconds):
                 replies = await stream.ask(step.request)
         except TimeoutError as error:
-            raise faults.unreachable(stream.where, error) from error
+            raise errors.unreachable(stream.where, error) from error
         if stream.lost:
-            raise faults.unreachable(stream.where, ConnectionResetError(stream.reason))
+            raise errors.unreachable(stream.where, ConnectionResetError(stream.reason))
         return replies
 
     # -- called by the stream
@@ -284,7 +284,7 @@ class Link:
                     await self._attempt()
                 except StoreError as error:
                     if not isinstance(error, StoreUnavailable) and not told:
-                        log.error("cannot return to %s, will go on trying: %s", self.place.shown, error)
+                        log.error("cannot return to %s, will go on trying: %s", self.location.shown, error)
                         told = True
                     await asyncio.sleep(pause)
                     pause = min(2 * pause, LONGEST_PAUSE)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any, NamedTuple
 
-from windlass.store.redis import faults
+from windlass.store.redis import errors
 from windlass.store.redis.commands import Reply, Request
-from windlass.store.redis.place import Place
+from windlass.store.redis.location import Location
 from windlass.store.redis.route import Route
 
 TRIES = 3
@@ -29,10 +29,10 @@ Cure = Generator[Request | Drop, Any, Reply]
 
 
 class Remedy:
-    """Knows the place and how to load the library (``load``, packed)."""
+    """Knows the location and how to load the library (``load``, packed)."""
 
-    def __init__(self, place: Place, route: Route, load: bytes) -> None:
-        self._place, self._route, self._load = place, route, load
+    def __init__(self, location: Location, route: Route, load: bytes) -> None:
+        self._location, self._route, self._load = location, route, load
 
     def steps(self, request: Request, replies: list[Reply]) -> Cure:
         """From the replies to a call to its result; raises what cannot be helped."""
@@ -40,22 +40,22 @@ class Remedy:
             error = replies[0]
             if not isinstance(error, Exception):
                 return self._result(replies)
-            if faults.is_missing_function(error):
+            if errors.is_missing_function(error):
                 loaded, *replies = yield Request(self._load + request.packed, 1 + request.replies)
-                if isinstance(loaded, Exception) and not faults.is_loaded_already(loaded):
-                    raise faults.explain(loaded, self._place)
+                if isinstance(loaded, Exception) and not errors.is_loaded_already(loaded):
+                    raise errors.explain(loaded, self._location)
                 continue
-            if faults.drops(error):
+            if errors.drops(error):
                 self._route.moved(error)
                 yield Drop(f"the server answered {error}")
-            if faults.code_of(error) != "MOVED" or self._place.kind != "cluster":
+            if errors.code_of(error) != "MOVED" or self._location.kind != "cluster":
                 break
             replies = yield request
         if isinstance(replies[0], Exception):
-            raise faults.explain(replies[0], self._place)
+            raise errors.explain(replies[0], self._location)
         return self._result(replies)
 
     def _result(self, replies: list[Reply]) -> Reply:
-        if len(replies) > 1 and (problem := faults.too_few_copies(self._place, replies[1])) is not None:
+        if len(replies) > 1 and (problem := errors.too_few_copies(self._location, replies[1])) is not None:
             raise problem
         return replies[0]

@@ -12,9 +12,9 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any, NamedTuple
 
 from windlass.errors import StoreError, StoreUnavailable
-from windlass.store.redis import faults, handshake
+from windlass.store.redis import errors, handshake
 from windlass.store.redis.commands import Reply, Request, pack
-from windlass.store.redis.place import Address, Place
+from windlass.store.redis.location import Address, Location
 
 PAUSE = 0.1
 """Seconds between two rounds of asking everybody: a failover takes some."""
@@ -45,25 +45,25 @@ Steps = Generator[Step, Any, None]
 class Route:
     """Remembers which nodes failed and which are new, so that the next search begins with the one that answered."""
 
-    def __init__(self, place: Place, clock: Callable[[], float] = time.monotonic) -> None:
-        self._place, self._clock = place, clock
-        self._nodes = list(place.nodes)
+    def __init__(self, location: Location, clock: Callable[[], float] = time.monotonic) -> None:
+        self._location, self._clock = location, clock
+        self._nodes = list(location.nodes)
         self._until = 0.0
 
     def steps(self, channels: Sequence[bytes] = ()) -> Steps:
         """At their end the connection dialled last is ready: greeted, in its database, listening to ``channels``."""
-        place = self._place
-        if place.kind == "single":
-            self._until = self._clock() + place.connect_timeout
-            return self._enter(place.nodes[0], channels)
-        self._until = self._clock() + place.timeout
+        location = self._location
+        if location.kind == "single":
+            self._until = self._clock() + location.connect_timeout
+            return self._enter(location.nodes[0], channels)
+        self._until = self._clock() + location.timeout
         return self._search(channels)
 
     def moved(self, error: Exception) -> None:
         """The server may have named the node that has our keys now: begin there."""
         code, *_, target = str(error).split(" ")
         host, _, port = target.rpartition(":")
-        if code == "MOVED" and self._place.kind == "cluster" and host and port.isdigit():
+        if code == "MOVED" and self._location.kind == "cluster" and host and port.isdigit():
             self._nodes = list(dict.fromkeys([Address(host.strip("[]"), int(port)), *self._nodes]))
 
     def _left(self) -> float:
@@ -71,18 +71,18 @@ class Route:
 
     def _share(self) -> float:
         """A node that does not answer may use up half of the time that is left, for the sake of the others."""
-        if self._place.kind == "single":
+        if self._location.kind == "single":
             return self._left()
-        return min(self._place.connect_timeout, max(LEAST, self._left() / 2))
+        return min(self._location.connect_timeout, max(LEAST, self._left() / 2))
 
     def _enter(self, address: Address, channels: Sequence[bytes]) -> Steps:
         yield Dial(address, self._share())
         yield from self._greet(address, channels)
 
     def _greet(self, address: Address, channels: Sequence[bytes]) -> Steps:
-        replies = yield Ask(handshake.greeting(self._place, channels), self._share())
-        where = self._place.shown if self._place.kind == "single" else str(address)
-        handshake.check(replies, self._place, where)
+        replies = yield Ask(handshake.greeting(self._location, channels), self._share())
+        where = self._location.shown if self._location.kind == "single" else str(address)
+        handshake.check(replies, self._location, where)
 
     def _search(self, channels: Sequence[bytes]) -> Steps:
         """Ask the known nodes in turn, round after round, until one leads to the master or the time is over."""
@@ -90,47 +90,47 @@ class Route:
         while True:
             for node in list(self._nodes):
                 try:
-                    yield from ways[self._place.kind](node, channels)
+                    yield from ways[self._location.kind](node, channels)
                 except StoreUnavailable as error:
                     problem = error
                     self._defer(node)
                 else:
                     return
                 if self._left() < PAUSE:
-                    raise StoreUnavailable(f"found no master by {self._place.shown}; the last try: {problem}")
+                    raise StoreUnavailable(f"found no master by {self._location.shown}; the last try: {problem}")
             yield Pause(PAUSE)
 
     def _by_sentinel(self, node: Address, channels: Sequence[bytes]) -> Steps:
-        place = self._place
+        location = self._location
         yield Dial(node, self._share())
-        request = pack((b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", place.master))
-        if place.sentinel_password:
-            request = pack((b"AUTH", place.sentinel_user or "default", place.sentinel_password)) + request
-        replies = yield Ask(Request(request, 1 + bool(place.sentinel_password)), self._share())
+        request = pack((b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", location.master))
+        if location.sentinel_password:
+            request = pack((b"AUTH", location.sentinel_user or "default", location.sentinel_password)) + request
+        replies = yield Ask(Request(request, 1 + bool(location.sentinel_password)), self._share())
         yield from self._enter(self._master(replies, node), channels)
 
     def _master(self, replies: Sequence[Reply], sentinel: Address) -> Address:
         for reply in replies:
             if isinstance(reply, Exception):
-                if faults.code_of(reply) == "NOAUTH":
+                if errors.code_of(reply) == "NOAUTH":
                     raise StoreError(f"the sentinel {sentinel} asks for a password of its own: add sentinel_password=…")
                 if "unknown command" in str(reply).lower():
                     raise StoreError(f"{sentinel} is not a sentinel: name those (port 26379), or write a redis:// URL")
-                raise faults.explain(reply, self._place, f"the sentinel {sentinel}")
+                raise errors.explain(reply, self._location, f"the sentinel {sentinel}")
         if replies[-1] is None:
-            raise StoreUnavailable(f"the sentinel {sentinel} knows no master named {self._place.master!r}")
+            raise StoreUnavailable(f"the sentinel {sentinel} knows no master named {self._location.master!r}")
         host, port = replies[-1]
         return Address(host.decode(), int(port))
 
     def _by_cluster(self, node: Address, channels: Sequence[bytes]) -> Steps:
         yield Dial(node, self._share())
-        request = Request(handshake.hello(self._place) + pack((b"CLUSTER", b"SLOTS")), 2)
+        request = Request(handshake.hello(self._location) + pack((b"CLUSTER", b"SLOTS")), 2)
         first, slots = yield Ask(request, self._share())
-        handshake.check_version(first, self._place, str(node))
+        handshake.check_version(first, self._location, str(node))
         if isinstance(slots, Exception):
             if "cluster support disabled" in str(slots):
                 raise StoreError(f"{node} is not a node of a cluster: write a redis:// URL")
-            raise faults.explain(slots, self._place, str(node))
+            raise errors.explain(slots, self._location, str(node))
         master = self._owner(slots, node)
         if master != node:
             yield Dial(master, self._share())
@@ -139,12 +139,12 @@ class Route:
     def _owner(self, slots: Reply, asked: Address) -> Address:
         """The master of our slot. Everyone named beside it is worth asking, should it be gone one day."""
         for low, high, *nodes in slots:
-            if low <= self._place.slot <= high:
+            if low <= self._location.slot <= high:
                 # An empty name means: the one you have reached me by.
                 found = [Address((host or b"").decode().strip("?") or asked.host, port) for host, port, *_ in nodes]
-                self._nodes = list(dict.fromkeys([asked, *found, *self._place.nodes]))
+                self._nodes = list(dict.fromkeys([asked, *found, *self._location.nodes]))
                 return found[0]
-        raise StoreUnavailable(f"{asked} knows nobody who serves slot {self._place.slot}, which our keys are in")
+        raise StoreUnavailable(f"{asked} knows nobody who serves slot {self._location.slot}, which our keys are in")
 
     def _defer(self, node: Address) -> None:
         """Who failed comes last, in this round and in the next search."""

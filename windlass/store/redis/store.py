@@ -34,13 +34,13 @@ from windlass.store.jobs import (
     WatchReply,
 )
 from windlass.store.reads import Fault, Page, QueueInfo, StoreInfo, Total, WorkerInfo
-from windlass.store.redis import library, parcels, wire
+from windlass.store.redis import library, wire
 from windlass.store.redis.blocking import BlockingLink
 from windlass.store.redis.commands import Word
-from windlass.store.redis.gather import Gathering
+from windlass.store.redis.convoy import Convoy
+from windlass.store.redis.durability import describe
 from windlass.store.redis.link import Link
-from windlass.store.redis.place import parse_url
-from windlass.store.redis.promise import describe
+from windlass.store.redis.location import parse_url
 from windlass.store.redis.upgrade import upgrade
 from windlass.store.shared import STATES, allowed, check_batch, check_commits
 
@@ -51,7 +51,7 @@ LOOKED_AT_ONCE = 500
 
 
 class RedisStore:
-    """Jobs on a Redis or Valkey server. For the form of the URL see ``place.parse_url``.
+    """Jobs on a Redis or Valkey server. For the form of the URL see ``location.parse_url``.
 
     Time is the server's; a ``clock`` replaces it in tests.
     """
@@ -59,22 +59,24 @@ class RedisStore:
     serial = True
 
     def __init__(self, url: str, settings: StoreSettings, clock: Clock | None = None) -> None:
-        self.place = parse_url(url, settings.name)
+        self.location = parse_url(url, settings.name)
         self.settings = settings
         self._clock = clock
-        self._settings = wire.settings(settings, self.place.kind == "cluster")
+        self._settings = wire.settings(settings, self.location.kind == "cluster")
         self._library, self._names = library.build()
-        self._link = Link(self.place, self._library, self._returned)
+        self._link = Link(self.location, self._library, self._returned)
         self._threads: BlockingLink | None = None
-        self._gathering = Gathering(self._insert_gathered)
+        self._convoy = Convoy(self._insert_together)
         self._listening: dict[str, Deliver] = {}
         self._watched: dict[str, set[str]] = {}
         self._returning: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
         await self._link.open()
-        await upgrade(self._link, self.place, self._call)
-        self._threads = self._threads or BlockingLink(self.place, self._library)  # connected by the first who needs it
+        await upgrade(self._link, self.location, self._call)
+        self._threads = self._threads or BlockingLink(
+            self.location, self._library
+        )  # connected by the first who needs it
 
     async def close(self) -> None:
         if self._returning is not None:
@@ -99,45 +101,45 @@ class RedisStore:
         check_batch(len(jobs))
         if not jobs:
             return []
-        return [wire.answer(said) for said in await self._call("insert", *wire.insert(jobs), durable=True)]
+        return [wire.jobs.answer(said) for said in await self._call("insert", *wire.jobs.insert(jobs), durable=True)]
 
     async def insert_graph(self, graph: NewGraph, first: int, nodes: Sequence[NewJob], commit: bool) -> GraphAnswer:
         check_batch(len(nodes))
-        args = wire.insert_graph(graph, first, nodes, commit)
-        return wire.graph_answer(await self._call("insert_graph", *args, durable=True))
+        args = wire.graphs.insert_graph(graph, first, nodes, commit)
+        return wire.graphs.graph_answer(await self._call("insert_graph", *args, durable=True))
 
     def insert_here(self, jobs: Sequence[NewJob]) -> list[Answer]:
         check_batch(len(jobs))
-        return self._gathering.insert(jobs) if jobs else []
+        return self._convoy.insert(jobs) if jobs else []
 
-    def _insert_gathered(self, jobs: Sequence[NewJob]) -> list[Answer]:
+    def _insert_together(self, jobs: Sequence[NewJob]) -> list[Answer]:
         if self._threads is None:
-            raise StoreClosed(f"the connection to {self.place.shown} is not open")
+            raise StoreClosed(f"the connection to {self.location.shown} is not open")
         now = self._clock() if self._clock is not None else b""
-        args = (self._settings, now, *wire.insert(jobs))
-        return [wire.answer(said) for said in self._threads.call(self._names["insert"], *args, durable=True)]
+        args = (self._settings, now, *wire.jobs.insert(jobs))
+        return [wire.jobs.answer(said) for said in self._threads.call(self._names["insert"], *args, durable=True)]
 
     async def exchange(self, worker: str, seq: int, moves: Sequence[Transition], want: Want) -> ExchangeReply:
         check_batch(len(moves))
-        args = wire.exchange(worker, seq, moves, want)
-        return wire.exchange_reply(b"".join(await self._call("exchange", *args, durable=bool(moves))))
+        args = wire.jobs.exchange(worker, seq, moves, want)
+        return wire.jobs.exchange_reply(b"".join(await self._call("exchange", *args, durable=bool(moves))))
 
     async def beat(self, presence: Presence, acked_seq: int, held: Sequence[str]) -> BeatReply:
-        skills = wire.encode(wire.skills(presence))
+        skills = wire.encode(wire.jobs.skills(presence))
         mark = hashlib.blake2b(skills, digest_size=12).hexdigest()
         shown = wire.encode(presence)
         args = (presence.id, acked_seq, presence.lease, mark, skills, shown, wire.encode(list(held)))
-        return wire.beat_reply(await self._call("beat", *args))
+        return wire.jobs.beat_reply(await self._call("beat", *args))
 
     async def leave(self, worker: str, crashed: bool = False) -> None:
         while await self._call("leave", worker, int(crashed), durable=True):
             pass  # each call gives back a bounded number of jobs
 
     async def note(self, worker: str, notes: Sequence[Note]) -> list[str]:
-        return [id.decode() for id in await self._call("note", worker, wire.note(notes))]
+        return [id.decode() for id in await self._call("note", worker, wire.jobs.note(notes))]
 
     async def sweep(self, limit: int = MAX_BATCH) -> SweepReply:
-        return wire.sweep_reply(await self._call("sweep", limit))
+        return wire.jobs.sweep_reply(await self._call("sweep", limit))
 
     async def change(
         self, change: Change, ids: Sequence[str] = (), query: Query | None = None, limit: int = MAX_BATCH
@@ -146,12 +148,12 @@ class RedisStore:
         reply, asked = ChangeReply([], {}, ""), b""
         if query is not None:
             page = await self._find(query, min(query.limit, limit, MAX_BATCH))
-            ids, reply.cursor, asked = [job.id for job in page.jobs], page.cursor, wire.query(query)
+            ids, reply.cursor, asked = [job.id for job in page.jobs], page.cursor, wire.reads.query(query)
         if ids:
             states = allowed(change)
             marks = "".join("1" if state in states else "0" for state in STATES)
             args = (change.action, marks, argument(change), change.reason, asked, *ids)
-            changed, skipped, why = wire.change_reply(await self._call("change", *args, durable=True))
+            changed, skipped, why = wire.jobs.change_reply(await self._call("change", *args, durable=True))
             reply.changed, reply.skipped = changed, dict(zip(skipped, why, strict=True))
         return reply
 
@@ -159,29 +161,29 @@ class RedisStore:
 
     async def tune(self, tunings: Sequence[Tuning]) -> list[GateInfo]:
         check_batch(len(tunings))
-        return wire.gates(await self._call("tune", wire.tune(tunings), durable=True)) if tunings else []
+        return wire.flow.gates(await self._call("tune", wire.flow.tune(tunings), durable=True)) if tunings else []
 
     async def gates(self, names: Sequence[str] = ()) -> list[GateInfo]:
-        return wire.gates(await self._call("gates", *names))
+        return wire.flow.gates(await self._call("gates", *names))
 
     async def holds(self, ids: Sequence[str]) -> list[Hold | None]:
-        return [wire.hold(packed) for packed in await self._call("holds", *ids)] if ids else []
+        return [wire.flow.hold(packed) for packed in await self._call("holds", *ids)] if ids else []
 
     async def uniques(self, keys: Sequence[str]) -> list[UniqueInfo | None]:
-        return wire.uniques(await self._call("uniques", *keys)) if keys else []
+        return wire.flow.uniques(await self._call("uniques", *keys)) if keys else []
 
     # -- items and logs
 
     async def commit(self, commits: Sequence[Commit]) -> list[Committed]:
         check_commits(commits)
-        replies = await self._call("commit", *parcels.commit(commits), durable=True) if commits else []
-        return [parcels.committed(step, reply) for step, reply in zip(commits, replies, strict=True)]
+        replies = await self._call("commit", *wire.items.commit(commits), durable=True) if commits else []
+        return [wire.items.committed(step, reply) for step, reply in zip(commits, replies, strict=True)]
 
     async def moment(self) -> Moment:
         return Moment(*map(int, await self._call("moment")))
 
     async def items(self, shelf: str, keys: Sequence[str]) -> list[Item]:
-        return parcels.items(shelf, keys, await self._call("items", shelf, *keys)) if keys else []
+        return wire.items.items(shelf, keys, await self._call("items", shelf, *keys)) if keys else []
 
     async def shelf(
         self, name: str, after: str = "", until: str = "", limit: int = MAX_BATCH, newest_first: bool = False
@@ -193,7 +195,7 @@ class RedisStore:
         limit = min(limit, MAX_BATCH)
         while len(found) < limit:
             more, last, *rest = await self._call("shelf", name, int(newest_first), start, end, limit - len(found))
-            found += parcels.page(name, rest)
+            found += wire.items.page(name, rest)
             if not more:
                 break
             start = b"(" + last
@@ -203,10 +205,10 @@ class RedisStore:
         self, log: str, after: int = 0, limit: int = MAX_BATCH, *, stream: str | None = None, since: int = 0
     ) -> list[Record]:
         of = () if stream is None else (stream,)
-        return parcels.records(await self._call("records", log, after, min(limit, MAX_BATCH), since, *of))
+        return wire.items.records(await self._call("records", log, after, min(limit, MAX_BATCH), since, *of))
 
     async def logs(self, names: Sequence[str] = ()) -> list[LogInfo]:
-        found = parcels.logs(await self._call("logs", *names))
+        found = wire.items.logs(await self._call("logs", *names))
         return found if names else sorted(found, key=lambda log: log.name)
 
     async def retain(self, log: str, keep: LogKeep) -> None:
@@ -217,7 +219,7 @@ class RedisStore:
     async def watch(self, client: str, ids: Sequence[str]) -> WatchReply:
         mine = self._watched.setdefault(client, set())
         mine.update(ids)
-        reply = wire.watch_reply(await self._call("watch", client, *ids))
+        reply = wire.jobs.watch_reply(await self._call("watch", client, *ids))
         mine.difference_update(reply.missing, (item.id for item in reply.finished))
         return reply
 
@@ -236,7 +238,9 @@ class RedisStore:
         self._listening[name] = deliver
         if not known:
             try:
-                await self._link.subscribe(name, lambda data: self._deliver(name, wire.news(data) if data else []))
+                await self._link.subscribe(
+                    name, lambda data: self._deliver(name, wire.jobs.finished(data) if data else [])
+                )
             except BaseException:
                 self._listening.pop(name, None)
                 raise
@@ -277,7 +281,7 @@ class RedisStore:
     # -- reading
 
     async def get(self, ids: Sequence[str]) -> list[Job | None]:
-        return wire.records(await self._call("get", *ids)) if ids else []
+        return wire.records.records(await self._call("get", *ids)) if ids else []
 
     async def find(self, query: Query) -> Page:
         return await self._find(query, min(query.limit, MAX_BATCH))
@@ -286,12 +290,12 @@ class RedisStore:
         """Several calls, each of which looks at a bounded number of records."""
         if query.after and not query.after.isdigit():
             raise StoreError(f"cursor {query.after!r} is not one a listing gave out")
-        page, asked, after = Page([], ""), wire.query(query), int(query.after or 0)
+        page, asked, after = Page([], ""), wire.reads.query(query), int(query.after or 0)
         budget = self.settings.scan_limit
         while True:
             reply = await self._call("find", asked, after, limit - len(page.jobs), min(budget, LOOKED_AT_ONCE))
             after, budget = int(reply[0]), budget - int(reply[1])
-            page.jobs += [job for job in wire.records(reply[2:]) if job is not None]
+            page.jobs += [job for job in wire.records.records(reply[2:]) if job is not None]
             if not after:
                 return page
             if len(page.jobs) >= limit or budget <= 0:
@@ -300,10 +304,10 @@ class RedisStore:
 
     async def inputs(self, ids: Sequence[str]) -> list[list[Input]]:
         reply = await self._call("inputs", *ids) if ids else []
-        return [wire.inputs(reply[at], reply[at + 1]) for at in range(0, len(reply), 2)]
+        return [wire.graphs.inputs(reply[at], reply[at + 1]) for at in range(0, len(reply), 2)]
 
     async def graph(self, id: str) -> GraphInfo | None:
-        found = wire.graphs(await self._call("graph", id))
+        found = wire.graphs.graphs(await self._call("graph", id))
         return found[0] if found else None
 
     async def graphs(self, states: Sequence[State] = (), after: str = "", limit: int = 100) -> GraphPage:
@@ -314,7 +318,7 @@ class RedisStore:
         page, behind, limit = GraphPage([], ""), int(after or 0), min(limit, MAX_BATCH)
         while len(page.graphs) < limit:
             cursor, *found = await self._call("workflows", behind, limit - len(page.graphs), wanted)
-            page.graphs += wire.graphs(found)
+            page.graphs += wire.graphs.graphs(found)
             behind = int(cursor)
             page.cursor = str(behind or "")
             if not behind:
@@ -323,20 +327,20 @@ class RedisStore:
 
     async def members(self, graph: str, after: int = -1, limit: int = MAX_BATCH) -> list[Job]:
         found = await self._call("members", graph, after, min(limit, MAX_BATCH))
-        return [job for job in wire.records(found) if job is not None]
+        return [job for job in wire.records.records(found) if job is not None]
 
     async def lines(self, id: str, after: int = -1, limit: int = MAX_BATCH) -> list[LogLine]:
-        return [wire.log(line) for line in await self._call("lines", id, after, limit)]
+        return [wire.records.log(line) for line in await self._call("lines", id, after, limit)]
 
     async def events(self, after: int, limit: int = 100, kinds: Sequence[str] = ()) -> list[Entry]:
         if kinds:
             return await self._events_of(after, 1 if after < 0 else limit, kinds)
-        key = f"{self.place.tag}events"
+        key = f"{self.location.tag}events"
         if after < 0:
             found = await self._link.command("XREVRANGE", key, "+", "-", "COUNT", 1)
         else:
             found = await self._link.command("XRANGE", key, f"({after}-0", "+", "COUNT", limit)
-        return [wire.entry(name, fields[1]) for name, fields in found]
+        return [wire.reads.entry(name, fields[1]) for name, fields in found]
 
     async def _events_of(self, after: int, limit: int, kinds: Sequence[str]) -> list[Entry]:
         """Several calls, each of which looks at a bounded number of entries."""
@@ -344,14 +348,14 @@ class RedisStore:
         place: Word = "+" if after < 0 else f"({after}-0"
         while place and len(found) < limit:
             place, *kept = await self._call("events", place, int(after < 0), limit - len(found), *kinds)
-            found += [wire.entry(name, packed) for name, packed in zip(kept[::2], kept[1::2], strict=True)]
+            found += [wire.reads.entry(name, packed) for name, packed in zip(kept[::2], kept[1::2], strict=True)]
         return found
 
     async def totals(self) -> list[Total]:
-        return wire.totals(await self._call("totals"))
+        return wire.reads.totals(await self._call("totals"))
 
     async def faults(self, limit: int = MAX_BATCH) -> list[Fault]:
-        return wire.faults(await self._call("faults", min(limit, MAX_BATCH))) if limit > 0 else []
+        return wire.reads.faults(await self._call("faults", min(limit, MAX_BATCH))) if limit > 0 else []
 
     async def queues(self) -> list[QueueInfo]:
         counts, ages, lanes, said = await self._call("queues")
@@ -367,27 +371,27 @@ class RedisStore:
                 infos[queue.decode()].lanes = int(number)
         for queue, declared, tuned in zip(said[::3], said[1::3], said[2::3], strict=True):
             if queue.decode() in infos:
-                infos[queue.decode()].limits = over(wire.limits(tuned), wire.limits(declared))
+                infos[queue.decode()].limits = over(wire.flow.limits(tuned), wire.flow.limits(declared))
         return [infos[name] for name in sorted(infos)]
 
     async def workers(self) -> list[WorkerInfo]:
         rows = await self._call("workers")
         return [
             WorkerInfo(
-                presence=wire.presence(rows[at]), beat_age=rows[at + 1], alive=bool(rows[at + 2]),
+                presence=wire.reads.presence(rows[at]), beat_age=rows[at + 1], alive=bool(rows[at + 2]),
                 running=rows[at + 3], idle=bool(rows[at + 4]),
             )
             for at in range(0, len(rows), 5)
         ]  # fmt: skip
 
     async def info(self) -> StoreInfo:
-        return await describe(self._link, self.place)
+        return await describe(self._link, self.location)
 
 
 def argument(change: Change) -> Word:
     """The one value an action needs."""
     if change.action is Action.EDIT:
-        return wire.edit(change)
+        return wire.jobs.edit(change)
     if change.action is Action.RESCHEDULE:
         return f"{change.at} {change.delay}"
     return change.priority if change.action is Action.REPRIORITISE else change.queue

@@ -1,11 +1,11 @@
-"""The TLS settings of a place, as Python's ``ssl`` wants them. The server's certificate is always checked."""
+"""The TLS settings of a location, as Python's ``ssl`` wants them. The server's certificate is always checked."""
 
 from __future__ import annotations
 
 import ssl
 
 from windlass.errors import ConfigError
-from windlass.store.redis.place import Tls
+from windlass.store.redis.location import Tls
 
 
 def client_context(tls: Tls) -> ssl.SSLContext:

@@ -13,7 +13,7 @@ from typing import Any
 
 from windlass.store.redis.commands import Word
 from windlass.store.redis.link import Link
-from windlass.store.redis.place import Place
+from windlass.store.redis.location import Location
 
 log = logging.getLogger("windlass.redis")
 
@@ -23,16 +23,16 @@ Call = Callable[..., Awaitable[Any]]
 """Calls a function of the library by its name."""
 
 
-async def upgrade(link: Link, place: Place, call: Call) -> None:
+async def upgrade(link: Link, location: Location, call: Call) -> None:
     """Costs one short question where there is nothing to do."""
-    numbers, moving = await link.command("HMGET", f"{place.tag}meta", "numbers", "moving")
+    numbers, moving = await link.command("HMGET", f"{location.tag}meta", "numbers", "moving")
     if not moving and (numbers or b"\0")[0] != FORMER:
         return
-    log.warning("bringing the data of an earlier version on %s into the format of this one", place.shown)
+    log.warning("bringing the data of an earlier version on %s into the format of this one", location.shown)
     for what in ("cells", "schedules"):
         while await call("upgrade", what, ""):
             pass
-    first = f"{place.tag}items:"
+    first = f"{location.tag}items:"
     cursor: Word = 0
     while True:
         cursor, keys = await link.command("SCAN", cursor, "MATCH", f"{literal(first)}*", "COUNT", 1000)
@@ -42,7 +42,7 @@ async def upgrade(link: Link, place: Place, call: Call) -> None:
         if cursor == b"0":
             break
     await call("upgrade", "done", "")
-    log.warning("the data on %s is in the format of this version now", place.shown)
+    log.warning("the data on %s is in the format of this version now", location.shown)
 
 
 def literal(text: str) -> str:

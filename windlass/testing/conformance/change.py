@@ -285,6 +285,13 @@ class EditRules:
         worker = await bench.worker()
         assert await worker.ids() == ["c", "b", "d", "a"]
 
+    async def test_a_reprioritised_job_comes_last_in_its_new_priority(self, bench: Bench) -> None:
+        await bench.add("a")
+        await bench.add("b", "c", priority=7)
+        await bench.change(Action.REPRIORITISE, "a", priority=7)
+        worker = await bench.worker()
+        assert await worker.ids() == ["b", "c", "a"]
+
     async def test_a_scheduled_job_has_its_new_priority_when_due(self, bench: Bench) -> None:
         await bench.add("later", delay=10)
         await bench.add("a")

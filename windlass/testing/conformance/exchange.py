@@ -170,6 +170,14 @@ class ClaimTimeRules:
         bench.clock.advance(800)
         assert times(await worker.take("a")) == (START + 700, START + 800)
 
+    async def test_a_ready_job_that_moves_was_not_due(self, bench: Bench) -> None:
+        await bench.add("a", delay=500)
+        bench.clock.advance(600)
+        await bench.store.sweep()
+        assert (await bench.job("a")).due_at == START + 500
+        await bench.change(Action.MOVE, "a", queue="y")
+        assert (await bench.job("a")).due_at == 0
+
     async def test_a_replayed_job_was_not_due(self, bench: Bench) -> None:
         await bench.add("a", delay=500)
         worker = await bench.worker()

@@ -506,6 +506,21 @@ class ResequenceRules:
         await add_numbers(bench, 3)
         assert await runs(worker, 3) == ["n3", "n4"]
 
+    async def test_what_an_empty_lane_expects_is_forgotten_in_the_end(self, bench: Bench) -> None:
+        await add_numbers(bench, 1, 2)
+        worker = await bench.worker()
+        assert await runs(worker, 3) == ["n1", "n2"]
+        await bench.store.leave(worker.id)
+        for _ in range(8):
+            bench.clock.advance(DAY)
+            await bench.store.sweep()
+        await add_numbers(bench, 3)
+        worker = await bench.worker("w2")
+        assert await worker.ids() == []
+        (hold,) = await bench.store.holds(["n3"])
+        assert hold is not None
+        assert hold.missing == 1
+
     async def test_a_dead_letter_is_over_like_any_other(self, bench: Bench) -> None:
         await add_numbers(bench, 1, 2)
         worker = await bench.worker()

@@ -1,4 +1,4 @@
-"""For the tests of the Redis connection: a small library of functions, places with short times, a fake server."""
+"""For the tests of the Redis connection: a small library of functions, locations with short times, a fake server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import hiredis
 
 from windlass.store.redis.commands import Library
-from windlass.store.redis.place import Place, parse_url
+from windlass.store.redis.location import Location, parse_url
 
 CODE = b"""#!lua name=kit
 redis.register_function('kit_echo', function(keys, args) return args end)
@@ -26,7 +26,7 @@ LIBRARY = Library("kit", CODE)
 PREFIX = "kit"
 
 
-def place_of(url: str, **options: object) -> Place:
+def location_of(url: str, **options: object) -> Location:
     """Short times, so that a test of silence does not take long."""
     options = {"timeout": "2s", "connect_timeout": "2s", **options}
     return parse_url(url + "?" + "&".join(f"{name}={value}" for name, value in options.items()), PREFIX)

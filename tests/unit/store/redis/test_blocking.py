@@ -14,7 +14,7 @@ import pytest
 
 from tests.servers.fixtures import NewRedis, certificates, new_redis, redis7, valkey9
 from tests.servers.redis import BINARIES, Certificates, RedisServer
-from tests.unit.store.redis.kit import LIBRARY, place_of
+from tests.unit.store.redis.kit import LIBRARY, location_of
 from windlass.errors import StoreClosed, StoreError, StoreUnavailable
 from windlass.store.redis.blocking import BlockingLink
 
@@ -30,7 +30,7 @@ def new_link() -> Iterator[NewLink]:
     with ExitStack() as links:
 
         def make(url: str, **options: object) -> BlockingLink:
-            link = BlockingLink(place_of(url, **options), LIBRARY)
+            link = BlockingLink(location_of(url, **options), LIBRARY)
             links.callback(link.close)
             return link
 

@@ -12,7 +12,7 @@ from tests.servers.topology import Cluster
 from windlass import StoreError, StoreUnavailable, Windlass
 from windlass.store.base import StoreSettings
 from windlass.store.redis import RedisStore
-from windlass.store.redis.place import parse_url
+from windlass.store.redis.location import parse_url
 from windlass.testing.conformance.bench import new_job
 
 __all__ = ["redis_cluster"]

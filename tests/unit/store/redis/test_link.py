@@ -13,9 +13,9 @@ import pytest
 
 from tests.servers.fixtures import NewRedis, certificates, new_redis, redis7, valkey9
 from tests.servers.redis import BINARIES, Certificates, RedisServer
-from tests.unit.store.redis.kit import LIBRARY, PREFIX, fake_server, hello_of, place_of, until
+from tests.unit.store.redis.kit import LIBRARY, PREFIX, fake_server, hello_of, location_of, until
 from windlass.errors import StoreClosed, StoreError, StoreUnavailable
-from windlass.store.redis import faults
+from windlass.store.redis import errors
 from windlass.store.redis.commands import Library
 from windlass.store.redis.link import Link
 
@@ -33,7 +33,7 @@ async def new_link() -> AsyncIterator[NewLink]:
     async with AsyncExitStack() as links:
 
         def make(url: str, library: Library = LIBRARY, **options: object) -> Link:
-            link = Link(place_of(url, **options), library)
+            link = Link(location_of(url, **options), library)
             links.push_async_callback(link.close)
             return link
 
@@ -389,7 +389,7 @@ def test_uvloop_does_it_all_too(new_redis: NewRedis) -> None:
     server = new_redis()
 
     async def all_of_it() -> None:
-        link = Link(place_of(server.url, timeout="1s", keepalive="200ms"), LIBRARY)
+        link = Link(location_of(server.url, timeout="1s", keepalive="200ms"), LIBRARY)
         heard, returns = [], []
         link.on_return = lambda: returns.append(True)
         await link.subscribe("me", heard.append)
@@ -457,7 +457,7 @@ async def test_tls_on_one_side_only(
 async def test_a_user_with_just_the_rights_we_name(new_redis: NewRedis, new_link: NewLink) -> None:
     server = new_redis(acl=["user default off"])
     link = new_link(server.url_as("ann", SECRET))
-    words = faults.rights(link.place).split()
+    words = errors.rights(link.location).split()
     server.command(*words, "on", f">{SECRET}")
     heard: list[bytes] = []
     await link.subscribe("me", heard.append)
@@ -542,7 +542,7 @@ async def test_a_busy_server(new_redis: NewRedis, new_link: NewLink) -> None:
 async def test_what_passes_by_itself_is_unavailable(new_link: NewLink, code: str) -> None:
     answers = {b"HELLO": hello_of("7.0.15"), b"FCALL": f"-{code} the server's words\r\n".encode()}
     async with fake_server(answers) as url:
-        with pytest.raises(StoreUnavailable, match=rf"{faults.PASSING[code]} \({code} the server's words\)"):
+        with pytest.raises(StoreUnavailable, match=rf"{errors.PASSING[code]} \({code} the server's words\)"):
             await new_link(url).call(b"f")
 
 

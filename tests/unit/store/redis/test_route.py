@@ -14,11 +14,11 @@ from tests.servers.fixtures import redis_cluster, redis_sentinel
 from tests.servers.process import HOST, free_port, wait_until
 from tests.servers.redis import RedisServer
 from tests.servers.topology import Cluster, Sentinel
-from tests.unit.store.redis.kit import LIBRARY, PREFIX, place_of, until
+from tests.unit.store.redis.kit import LIBRARY, PREFIX, location_of, until
 from windlass.errors import StoreError, StoreUnavailable
 from windlass.store.redis.blocking import BlockingLink
 from windlass.store.redis.link import Link
-from windlass.store.redis.place import Address, parse_url
+from windlass.store.redis.location import Address, parse_url
 from windlass.store.redis.route import Ask, Dial, Pause, Route, Step
 
 __all__ = ["redis_cluster", "redis_sentinel"]
@@ -27,7 +27,7 @@ CHANNEL = f"{{{PREFIX}}}:to:me".encode()
 
 
 def blocking(url: str, **options: object) -> Any:
-    return closing(BlockingLink(place_of(url, **options), LIBRARY))
+    return closing(BlockingLink(location_of(url, **options), LIBRARY))
 
 
 def port_of(link: BlockingLink) -> int:
@@ -124,8 +124,8 @@ def test_a_sentinel_that_does_not_know_the_name() -> None:
 
 
 def test_sentinels_have_a_password_of_their_own() -> None:
-    place = parse_url("redis+sentinel://ann:one@a/main?sentinel_user=sue&sentinel_password=two", "app")
-    steps = Route(place, Clock()).steps()
+    location = parse_url("redis+sentinel://ann:one@a/main?sentinel_user=sue&sentinel_password=two", "app")
+    steps = Route(location, Clock()).steps()
     next(steps)
     ask = steps.send(None)
     assert isinstance(ask, Ask)
@@ -145,9 +145,9 @@ def test_a_sentinel_that_asks_for_a_password() -> None:
 
 
 def test_a_node_without_a_name_is_the_one_we_asked() -> None:
-    place = parse_url("redis+cluster://seed:7000", "app")
+    location = parse_url("redis+cluster://seed:7000", "app")
     for nameless in (b"", None, b"?"):
-        steps = Route(place, Clock()).steps()
+        steps = Route(location, Clock()).steps()
         next(steps)
         steps.send(None)
         step = steps.send([hello(), [[0, 16383, [nameless, 7001, b"id", []]]]])
@@ -205,7 +205,7 @@ def test_a_dead_sentinel_is_passed_over(redis_sentinel: Sentinel) -> None:
 
 
 async def test_both_links_follow_a_failover(redis_sentinel: Sentinel) -> None:
-    link = Link(place_of(redis_sentinel.url, timeout="5s"), LIBRARY)
+    link = Link(location_of(redis_sentinel.url, timeout="5s"), LIBRARY)
     heard, returns = [], []
     link.on_return = lambda: returns.append(True)
     with blocking(redis_sentinel.url, timeout="5s") as other:
@@ -252,14 +252,14 @@ def test_any_seed_leads_to_the_owner_of_our_slot(redis_cluster: Cluster, owner: 
         with blocking(f"redis+cluster://{HOST}:{node.port}") as link:
             assert link.call(b"kit_set", b"v") == b"OK"
             assert port_of(link) == owner.port
-            assert link.place.slot == node.command("CLUSTER", "KEYSLOT", "{kit}:anything")
+            assert link.location.slot == node.command("CLUSTER", "KEYSLOT", "{kit}:anything")
 
 
 async def test_both_links_follow_a_slot_that_moves(
     redis_cluster: Cluster, owner: RedisServer, moved_back: None
 ) -> None:
     heir = next(node for node in redis_cluster.nodes if node is not owner)
-    link = Link(place_of(redis_cluster.url), LIBRARY)
+    link = Link(location_of(redis_cluster.url), LIBRARY)
     heard: list[bytes] = []
     async with aclosing(Closer(link)):
         with blocking(redis_cluster.url) as other:

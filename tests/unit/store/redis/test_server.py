@@ -221,8 +221,8 @@ async def test_apps_on_one_server_never_touch_each_others_keys(new_redis: NewRed
                 assert before.items() <= now.items(), "a key of another app was changed or is gone"
                 new = {name: dump for name, dump in now.items() if name not in before}
                 assert new
-                assert all(name.startswith(store.place.tag) for name in new)
-                dumps[store.place.tag] = new
+                assert all(name.startswith(store.location.tag) for name in new)
+                dumps[store.location.tag] = new
         assert len(dumps) == len(NASTY) + 1
         for store in stores:
             assert (await store.find(Query(limit=1))).jobs

@@ -53,7 +53,7 @@ def let_back(bench: RedisBench) -> None:
 
 def finish_from_outside(bench: RedisBench, worker: str, claim: Claim) -> None:
     """The exchange that a worker would send, over the connection of the administration."""
-    args = wire.exchange(worker, claim.seq + 1, [move(claim, DONE)], Want([], 0))
+    args = wire.jobs.exchange(worker, claim.seq + 1, [move(claim, DONE)], Want([], 0))
     name, key = bench.store._names["exchange"], f"{{{bench.keys.prefix}}}:meta"
     bench.keys.connection.command("FCALL", name, 1, key, bench.store._settings, b"", *args)
     assert bench.keys("EXISTS", f"held:{worker}") == 0

@@ -5,7 +5,7 @@
 -- heads  id -> head   what changes: a MessagePack array, the fields below. A job has none as long as it is as it came
 --                     in (ready, or running for the first time, all options default): most jobs wait like that, and
 --                     cost less memory so.
--- links  id -> what a node of a graph came with, see links.lua.
+-- links  id -> what a node of a graph came with, see graphs/nodes.lua.
 -- held:<worker>  id -> stamp   what a worker runs; the stamp of a job that has a head is empty.
 
 -- Lua's own libraries are not there yet while this one is loaded: every step begins by making sure of them.
@@ -20,7 +20,7 @@ end
 local N, AT, TASK, VERSION, QUEUE, PRIORITY, STATE, RUN, EPOCH, SEQ, ATTEMPT, CRASHES, SNOOZES = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13
 local WORKER, STARTED, RANK, FINISHED, DUE, EXPIRES, EXPIRE_TO, MAX_CRASHES, CRASH_DELAY = 14, 15, 16, 17, 18, 19, 20, 21, 22
 local HOLD, ASIDE_AT, CANCEL, LOGGED, KEEP_DONE, KEEP_FAILED, REASON, FINGERPRINT, RESULT, ERROR = 23, 24, 25, 26, 27, 28, 29, 30, 31, 32
--- TERMS: under which a job may start, as it came with them (see flow.lua); false for most. LINKS: of a job that is in a graph or
+-- TERMS: under which a job may start, as it came with them (see flow/terms.lua); false for most. LINKS: of a job that is in a graph or
 -- waits for one: an array, see below. False for all others, which is a head's last byte then.
 local TERMS, LINKS = 33, 34
 
@@ -30,7 +30,7 @@ local STATES = { [0] = 'waiting', 'scheduled', 'ready', 'running', 'succeeded', 
 local NOT_HELD, ASIDE, SOLO, LANE = 0, 1, 2, 3
 -- What may keep a job from coming in or starting; each has a file of its own, and what stands before it may call it.
 local flow, gates, lanes, unique = {}, {}, {}, {}
-local faults = {}  -- the dead letters, see moves.lua
+local faults = {}  -- the dead letters, see jobs/faults.lua
 
 -- What a head says of a node's place in its graph. OPENED: it was accepted. OPEN, BROKEN: how many edges that lead to it are not
 -- decided, or broken. SOURCE, INJECT: the first edge that brings a value. OUTS: target, on, hasty, …; EDGES: their states, a digit

@@ -118,7 +118,7 @@ local function upgrade(keys, args)
     else
         call('HDEL', t.meta, 'moving')
     end
-    commit(t)
+    close_step(t)
     return more
 end
 
