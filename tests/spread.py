@@ -27,7 +27,7 @@ def unit_of(nodeid: str) -> str:
     path, _, name = nodeid.partition("::")
     folder = folder_of(nodeid)
     if folder == "browser":  # a shop with its worker, dashboard and jobs is opened once for each engine
-        return f"browser on {'redis' if re.search(r'[[-]redis', name) else 'sqlite'}"
+        return "browser on redis" if re.search(r"[\[-]redis", name) else "browser on sqlite"
     if folder == "conformance" and "::" in name:
         of, _, rule = name.partition("::")
         return f"{path}::{of} {crc32(rule.encode()) % PARCELS}"
