@@ -17,7 +17,7 @@ from tests.servers.redis import BINARIES, Certificates, RedisServer
 from tests.servers.topology import Cluster, Sentinel
 
 KINDS = ["redis7", pytest.param("valkey9", marks=pytest.mark.again)]
-"""Servers that speak like Redis, for `parametrize` and `params`: what holds on the first comes `again` on the second."""
+"""Servers of one kind, for `parametrize` and `params`: what holds on the first comes `again` on the second."""
 
 NewRedis = Callable[..., RedisServer]
 
