@@ -2,14 +2,14 @@
 #
 # Variables:  PYTHON=python3.12    the interpreter for .venv (default: the first 3.11+ found)
 #             VENV=.venv           where the environment lives
-#             JOBS=4               test processes (0 runs the tests in one process)
+#             JOBS=6               test processes (0 runs the tests in one process)
 #             ARGS="-k retry -x"   passed on to pytest, to the demo, to the benchmarks or to the resolver
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 
 VENV ?= .venv
-JOBS ?= 4
+JOBS ?= 6
 ARGS ?=
 PYTHON ?= $(firstword $(foreach p,python3 python3.13 python3.12 python3.11 python3.14 python,$(if $(shell $(p) -c 'import sys; print(sys.version_info >= (3, 11) or "")' 2>/dev/null),$(p))))
 
@@ -18,6 +18,10 @@ STAMP := $(VENV)/.windlass-ready
 SERVERS := $(VENV)/.windlass-servers
 PINS := requirements/dev.txt
 MATRIX := 3.11 3.12 3.13
+
+# A run of the tests starts a thousand processes: what they import is compiled once, even where the environment says to
+# leave no compiled files, and then beside no source.
+PYTEST := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX="$(abspath $(VENV))/.compiled" $(BIN)/python -m pytest
 
 .PHONY: help
 help: ## list the commands
@@ -74,11 +78,11 @@ demo: $(STAMP) ## see Windlass work: a short tour in the terminal
 
 .PHONY: test
 test: $(STAMP) $(SERVERS) ## run the tests: each rule once per kind of engine
-	$(BIN)/python -m pytest tests -m "not soak and not again" -n $(JOBS) $(ARGS)
+	$(PYTEST) tests -m "not soak and not again" -n $(JOBS) $(ARGS)
 
 .PHONY: test-all
-test-all: test ## the same, then the rules once more on Valkey, Cluster and Sentinel
-	$(BIN)/python -m pytest tests -m again -n $(JOBS) $(ARGS)
+test-all: $(STAMP) $(SERVERS) ## the same in full, and the rules once more on Valkey, Cluster and Sentinel
+	WINDLASS_THOROUGH=1 $(PYTEST) tests -m "not soak" -n $(JOBS) $(ARGS)
 
 .PHONY: check
 check: $(STAMP) ## lint, format, types, layers
@@ -98,7 +102,7 @@ bench: $(STAMP) ## run the benchmarks
 
 .PHONY: faults
 faults: $(STAMP) $(SERVERS) ## kill, pause and cut for a long time
-	$(BIN)/python -m pytest tests -m soak --timeout 3600 $(ARGS)
+	$(PYTEST) tests -m soak --timeout 3600 $(ARGS)
 
 # Each interpreter gets its own .venv-3.x. A pyenv shim that exists but does not run is tried by pyenv's own list.
 .PHONY: matrix
@@ -119,7 +123,7 @@ matrix: ## unit and conformance tests on every Python found
 
 .PHONY: matrix-one
 matrix-one: $(STAMP) $(SERVERS)
-	$(BIN)/python -m pytest $(wildcard tests/unit tests/conformance) -m "not soak" -n $(JOBS) $(ARGS)
+	$(PYTEST) $(wildcard tests/unit tests/conformance) -m "not soak" -n $(JOBS) $(ARGS)
 
 .PHONY: clean
 clean: ## remove environments, caches and build results

@@ -1,14 +1,17 @@
-"""Markers by folder, the signals that tests rely on, and what a missing server means.
+"""Markers by folder, the signals that tests rely on, what a missing server means, and how tests are spread.
 
 Nothing else belongs here: fixtures live beside the tests that use them.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Generator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,13 +36,42 @@ def pytest_configure() -> None:
             signal.signal(number, handler)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """Keep the garbage collector from walking over many thousand tests again and again: they stay to the end."""
+    gc.disable()
+    answer = yield
+    gc.freeze()
+    gc.enable()
+    return answer
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave the files of tests that come `again` alone where nobody asked for them: there are thousands of these."""
+    unasked = "not again" in config.getoption("markexpr")
+    return True if unasked and collection_path.name.endswith("_again.py") else None
+
+
+@cache
+def _folder(path: Path) -> str:
+    return path.relative_to(HERE).parts[0] if path.is_relative_to(HERE) else ""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test with the folder it is in, so `-m unit` works and nobody has to write it."""
     for item in items:
-        if item.path.is_relative_to(HERE):
-            folder = item.path.relative_to(HERE).parts[0]
-            if folder in FOLDERS:
-                item.add_marker(folder)
+        if (folder := _folder(item.path)) in FOLDERS:
+            item.add_marker(folder)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """See `tests/spread.py`; `--dist` may ask for another way."""
+    if config.getoption("dist") != "load":
+        return None
+    from tests.spread import Spread
+
+    return Spread(config, log)
 
 
 def _fails_in_ci(reason: str) -> bool:

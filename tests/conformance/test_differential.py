@@ -21,6 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.servers.redis import fresh_prefix
+from tests.thorough import played
 from windlass.core.job import Claim, ErrorInfo, Fence, Finished, Job, State
 from windlass.core.keep import Keep
 from windlass.core.lifecycle import Crashed, Outcome
@@ -565,13 +566,13 @@ def run(steps: list[Step], other: Callable[[], AbstractContextManager[Make]], si
         asyncio.run(live(steps, make, side))
 
 
-LIVES = int(os.environ.get("WINDLASS_LIVES", "12"))
+LIVES = int(os.environ.get("WINDLASS_LIVES", played(4, 12)))
 SEARCH = LIVES > 12
 """With more lives than usual Hypothesis looks for new examples too; by default it tries the same ones every time."""
 
 
 CHOSEN = settings(
-    max_examples=2_000 if SEARCH else 60, derandomize=not SEARCH, database=None, deadline=None,
+    max_examples=2_000 if SEARCH else played(20, 60), derandomize=not SEARCH, database=None, deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],  # it is the same for all examples
 )  # fmt: skip
 

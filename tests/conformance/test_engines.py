@@ -1,4 +1,4 @@
-"""The conformance suite over every engine of this package."""
+"""The conformance suite over every kind of engine of this package. More servers: `test_engines_again.py`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from uuid import uuid4
 
 import pytest
 
-from tests.servers.redis import RedisServer, fresh_prefix
-from tests.servers.topology import Cluster, Sentinel
+from tests.conformance.on_redis import redis_engine, redis_loss
+from tests.servers.redis import RedisServer
 from windlass.store.base import Store
 from windlass.store.memory import MemoryStore
 from windlass.testing.conformance import Conformance, Engine, Lose
@@ -61,46 +61,3 @@ class TestRedis7(Conformance):
     @pytest.fixture
     def lose(self, redis7: RedisServer) -> Lose:
         return redis_loss(redis7)
-
-
-@pytest.mark.again
-class TestValkey9(Conformance):
-    @pytest.fixture
-    def engine(self, valkey9: RedisServer) -> Engine:
-        return redis_engine(valkey9.url)
-
-    @pytest.fixture
-    def lose(self, valkey9: RedisServer) -> Lose:
-        return redis_loss(valkey9)
-
-
-@pytest.mark.again
-class TestRedisCluster(Conformance):
-    @pytest.fixture
-    def engine(self, redis_cluster: Cluster) -> Engine:
-        return redis_engine(redis_cluster.url)
-
-
-@pytest.mark.again
-class TestRedisSentinel(Conformance):
-    @pytest.fixture
-    def engine(self, failed_over: Sentinel) -> Engine:
-        return redis_engine(failed_over.url)
-
-
-def redis_engine(url: str) -> Engine:
-    from windlass.store.redis import RedisStore
-
-    prefixed = f"{url}?prefix={fresh_prefix()}"
-    return lambda settings, clock: RedisStore(prefixed, settings, clock=clock)
-
-
-def redis_loss(server: RedisServer) -> Lose:
-    from windlass.store.redis import RedisStore
-
-    async def lose(store: Store, id: str) -> None:
-        assert isinstance(store, RedisStore)
-        lost = [server.command("HDEL", f"{store.location.tag}{name}", id) for name in ("jobs", "heads", "links")]
-        assert any(lost), f"there is no {id} to lose"
-
-    return lose

@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.conformance.test_graphs import SETTINGS, Make, engine
+from tests.thorough import played
 from windlass.core.job import State
 from windlass.core.lifecycle import Outcome
 from windlass.core.limits import Limits, Rate
@@ -440,13 +441,13 @@ async def live(make: Make, units: list[int], steps: list[Step]) -> None:
         await store.close()
 
 
-LIVES = int(os.environ.get("WINDLASS_LIVES", "12"))
+LIVES = int(os.environ.get("WINDLASS_LIVES", played(4, 12)))
 SEARCH = LIVES > 12
 """With more lives than usual Hypothesis looks for new examples too; by default it tries the same ones every time."""
 
 
 @settings(
-    max_examples=20 * LIVES if SEARCH else 100, derandomize=not SEARCH, database=None, deadline=None,
+    max_examples=20 * LIVES if SEARCH else played(30, 100), derandomize=not SEARCH, database=None, deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],  # it is the same for all examples
 )  # fmt: skip
 @pytest.mark.timeout(400)  # Hypothesis gives itself five minutes to find the smallest example of a difference

@@ -22,6 +22,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.servers.redis import fresh_prefix
+from tests.thorough import played
 from windlass.core.graph import because
 from windlass.core.job import Claim, State
 from windlass.core.lifecycle import Adopted, Outcome
@@ -525,7 +526,7 @@ async def live(
         await store.close()
 
 
-LIVES = int(os.environ.get("WINDLASS_LIVES", "12"))
+LIVES = int(os.environ.get("WINDLASS_LIVES", played(4, 12)))
 SEARCH = LIVES > 12
 """With more lives than usual Hypothesis looks for new examples too; by default it tries the same ones every time."""
 
@@ -555,7 +556,7 @@ LIFE = (
     st.integers(0, 11),
 )  # fmt: skip
 CHOSEN = settings(
-    max_examples=2_000 if SEARCH else 100, derandomize=not SEARCH, database=None, deadline=None,
+    max_examples=2_000 if SEARCH else played(30, 100), derandomize=not SEARCH, database=None, deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],  # it is the same for all examples
 )  # fmt: skip
 

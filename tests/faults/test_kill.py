@@ -14,6 +14,7 @@ import pytest
 from tests.faults.checker import Kill, Report, check
 from tests.faults.jobs import in_process, in_thread, killer, neighbour, on_loop, once
 from tests.faults.load import nothing_left, slack
+from tests.thorough import played
 from tests.worker.helpers import Fleet, Ledger, WorkerProcess, eventually
 from windlass import Handle, State, Windlass
 
@@ -83,7 +84,7 @@ async def massacre(app: Windlass, fleet: Fleet, ledger: Ledger, jobs: int, pause
     return report
 
 
-JOBS = {"sqlite": 2_000, "redis7": 3_000}
+JOBS = {"sqlite": played(1_000, 2_000), "redis7": played(1_500, 3_000)}
 JOBS_FOR_LONG = {"sqlite": 20_000, "redis7": 50_000}
 
 

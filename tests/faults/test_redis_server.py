@@ -17,7 +17,7 @@ import pytest
 from tests.faults.checker import Window
 from tests.faults.jobs import on_loop, reporting
 from tests.faults.load import HEALED, Load, all_running, cpu_shares, nothing_left, slack
-from tests.servers.fixtures import NewRedis
+from tests.servers.fixtures import KINDS, NewRedis
 from tests.servers.process import HOST, wait_until
 from tests.servers.redis import BINARIES, RedisServer, fresh_prefix
 from tests.servers.topology import Sentinel
@@ -80,7 +80,7 @@ async def kill_again_and_again(times: int, app: Windlass, fleet: Fleet, ledger: 
     assert load.slowest < 10 + slack(), "a call neither answered nor failed"
 
 
-@pytest.mark.parametrize("kind", ["redis7", "valkey9"])
+@pytest.mark.parametrize("kind", KINDS)
 async def test_nothing_is_lost_when_the_server_is_killed(
     app: Windlass, fleet: Fleet, ledger: Ledger, server: RedisServer
 ) -> None:
@@ -89,7 +89,7 @@ async def test_nothing_is_lost_when_the_server_is_killed(
 
 @pytest.mark.soak
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("kind", ["redis7", "valkey9"])
+@pytest.mark.parametrize("kind", KINDS)
 async def test_nothing_is_lost_when_the_server_is_killed_ten_times(
     app: Windlass, fleet: Fleet, ledger: Ledger, server: RedisServer
 ) -> None:
@@ -118,7 +118,7 @@ async def test_a_paused_server_costs_no_job_a_crash(
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("kind", ["redis7", "valkey9"])
+@pytest.mark.parametrize("kind", KINDS)
 async def test_a_server_paused_for_long_costs_no_job_a_crash(
     app: Windlass, fleet: Fleet, ledger: Ledger, server: RedisServer
 ) -> None:
@@ -138,7 +138,7 @@ async def test_a_server_paused_for_long_costs_no_job_a_crash(
     ],
     ids=" ".join,
 )
-@pytest.mark.parametrize("kind", ["redis7", "valkey9"])
+@pytest.mark.parametrize("kind", KINDS)
 async def test_an_administrators_command_goes_unnoticed(
     words: tuple[str, ...], app: Windlass, fleet: Fleet, ledger: Ledger, server: RedisServer
 ) -> None:

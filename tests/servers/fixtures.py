@@ -16,6 +16,9 @@ import pytest
 from tests.servers.redis import BINARIES, Certificates, RedisServer
 from tests.servers.topology import Cluster, Sentinel
 
+KINDS = ["redis7", pytest.param("valkey9", marks=pytest.mark.again)]
+"""Servers of one kind, for `parametrize` and `params`: what holds on the first comes `again` on the second."""
+
 NewRedis = Callable[..., RedisServer]
 
 

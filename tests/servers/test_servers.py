@@ -13,7 +13,7 @@ from pathlib import Path
 import hiredis
 import pytest
 
-from tests.servers.fixtures import NewRedis, certificates, new_redis
+from tests.servers.fixtures import KINDS, NewRedis, certificates, new_redis
 from tests.servers.process import HOST, wait_until
 from tests.servers.proxy import Proxy
 from tests.servers.redis import BINARIES, Certificates, Connection, RedisServer
@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 
 __all__ = ["certificates", "new_redis"]
 
-both = pytest.mark.parametrize("kind", list(BINARIES))
+both = pytest.mark.parametrize("kind", KINDS)
 
 
 @both

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -23,7 +24,11 @@ EXTRAS: dict[str, list[str]] = {
     name: lines for name, lines in PROJECT["optional-dependencies"].items() if name != "all"
 }
 SOURCES = {path: path.read_text(encoding="utf-8") for path in (ROOT / "windlass").rglob("*.py")}
-TREES = [ast.parse(source) for source in SOURCES.values()]
+
+
+@cache
+def trees() -> list[ast.Module]:
+    return [ast.parse(source) for source in SOURCES.values()]
 
 
 def test_the_name_is_that_of_the_project() -> None:
@@ -35,7 +40,7 @@ def test_the_name_is_that_of_the_project() -> None:
 def imported() -> set[str]:
     """The first part of every import in the package, in functions too."""
     found = set()
-    for node in (node for tree in TREES for node in ast.walk(tree)):
+    for node in (node for tree in trees() for node in ast.walk(tree)):
         if isinstance(node, ast.Import):
             found |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and not node.level:
@@ -50,7 +55,7 @@ def test_an_extra_has_code_behind_it(extra: str) -> None:
 
 
 def named_in_code() -> Iterator[str]:
-    for node in (node for tree in TREES for node in ast.walk(tree)):
+    for node in (node for tree in trees() for node in ast.walk(tree)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "pip_install":
             yield from (value.value for value in node.args if isinstance(value, ast.Constant))  # type: ignore[misc]
 

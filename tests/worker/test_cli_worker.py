@@ -39,7 +39,7 @@ async def slow(seconds: float = 60) -> str:
 def stuck() -> None:
     time.sleep(600)
 
-@app.task(queue="danger")
+@app.task(queue="danger", max_crashes=100)
 def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 """

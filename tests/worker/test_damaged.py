@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.servers.redis import RedisServer, fresh_prefix
+from tests.thorough import played
 from tests.worker import damaged
 from tests.worker.damaged import app, calls, ran, works
 from tests.worker.helpers import eventually
@@ -28,7 +29,7 @@ from windlass.store.base import Store
 from windlass.store.jobs import Query
 from windlass.worker.service import Worker
 
-CASES = 60
+CASES = played(24, 60)
 
 
 class Site:

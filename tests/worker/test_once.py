@@ -221,7 +221,7 @@ def test_children_and_a_killed_worker(fleet: Fleet, ledger: Ledger) -> None:
 
 HOLDER = """
 import sys, time
-import windlass.once
+import windlass.limits.once
 sys.modules["windlass.limits.once"].MARK_TTL = 2_000
 from windlass import Windlass
 app = Windlass("e2e", sys.argv[1])

@@ -13,7 +13,7 @@ from tests.servers.redis import RedisServer, fresh_prefix
 from tests.worker.helpers import SHORT, eventually
 from windlass import State, Windlass
 from windlass.errors import StoreOutdated
-from windlass.store.machine.codes import SCHEMA
+from windlass.store.sqlite.connection import SCHEMA
 from windlass.worker.service import EXIT_REPLACE
 
 

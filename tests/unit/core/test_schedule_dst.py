@@ -1,8 +1,9 @@
 """Slots at the changes of the clocks, against an oracle that shares no code with them.
 
-The oracle walks every minute of 2026 in UTC, looks at the wall clock of the zone, and applies the policies as they are
-written: a local time that comes twice runs the first time, the last time or both; one that does not exist runs at the
-first instant after the gap, or not; what is meant for every hour runs whenever the wall clock shows it.
+The oracle walks through 2026 in UTC by steps of five minutes, looks at the wall clock of the zone, and applies the
+policies as they are written: a local time that comes twice runs the first time, the last time or both; one that does
+not exist runs at the first instant after the gap, or not; what is meant for every hour runs whenever the wall clock
+shows it.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ ZONES = {
     "Asia/Beirut": 60,  # at midnight too
     "America/Santiago": 60,  # in the south, at midnight
 }
+STEP = timedelta(minutes=5)
+"""No case means a minute that five does not divide, and no zone changes at one."""
 Shown = Callable[[datetime], bool]
 
 
@@ -75,25 +78,24 @@ class Seen(NamedTuple):
 
 def walk(zone: ZoneInfo) -> dict[str, Seen]:
     seen = {name: Seen({}, []) for name in CASES}
-    minute, instant = timedelta(minutes=1), BEGIN
-    before = (BEGIN - minute).astimezone(zone).replace(tzinfo=None, fold=0)
+    instant, before = BEGIN, (BEGIN - STEP).astimezone(zone).replace(tzinfo=None, fold=0)
     while instant < END:
         wall = instant.astimezone(zone).replace(tzinfo=None, fold=0)
-        missing = list(between(before + minute, wall))
-        # No case means a minute that five does not divide: looking at all of them would only take time.
-        for name, case in CASES.items() if wall.minute % 5 == 0 or missing else ():
+        assert wall.minute % 5 == 0, "the zone changed in the middle of a step"
+        missing = list(between(before + STEP, wall))
+        for name, case in CASES.items():
             if case.meant(wall):
                 seen[name].shown.setdefault(wall, []).append(instant)
             if any(case.meant(wall_time) for wall_time in missing):
                 seen[name].jumped.append(instant)
-        before, instant = wall, instant + minute
+        before, instant = wall, instant + STEP
     return seen
 
 
 def between(low: datetime, high: datetime) -> Iterator[datetime]:
     while low < high:
         yield low
-        low += timedelta(minutes=1)
+        low += STEP
 
 
 def expected(case: Case, seen: Seen, gap: str, repeat: str) -> list[datetime]:
@@ -116,7 +118,9 @@ def ms(instant: datetime) -> int:
     return int(instant.timestamp()) * 1000
 
 
-@pytest.mark.parametrize("zone", ZONES)
+@pytest.mark.parametrize(
+    "zone", [pytest.param(zone, marks=pytest.mark.again) if zone == "Asia/Beirut" else zone for zone in ZONES]
+)
 def test_a_year_of_slots(zone: str) -> None:
     seen = walk(ZoneInfo(zone))
     for gap, repeat in POLICIES:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.thorough import played
 from windlass.core import lifecycle
 from windlass.core.job import Fence, State
 from windlass.core.links import Edge
@@ -23,7 +24,7 @@ from windlass.store.memory.records import WorkerRow
 from windlass.testing.simulation import World, find_violation, simulate
 from windlass.testing.simulation.world import PROFILES
 
-SEEDS = int(os.environ.get("WINDLASS_SIM_SEEDS", "1000"))
+SEEDS = int(os.environ.get("WINDLASS_SIM_SEEDS", played(300, 1000)))
 SHARDS = 10
 ENOUGH = 400
 """Within so many seeds a removed safety line must show."""

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.thorough import played
 from windlass import ConfigError, Signature, Windlass, Work, chain, chord, flow, group
 from windlass.core.graph import decided, verdict
 from windlass.core.job import NewJob, State
@@ -263,7 +264,7 @@ def renamed(made: Plan) -> set[str]:
     return {draft.payload.decode() for draft in made.drafts}
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=played(100, 400), deadline=None)
 @given(works, st.data())
 def test_a_plan_comes_to_what_its_work_says(work: Work[Any], data: st.DataObject) -> None:
     made = make_plan(app, work)
@@ -274,7 +275,7 @@ def test_a_plan_comes_to_what_its_work_says(work: Work[Any], data: st.DataObject
     assert sorted(ran.calls, key=repr) == sorted(meant.calls, key=repr)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=played(40, 100), deadline=None)
 @given(works)
 def test_narrow_nodes_change_nothing(work: Work[Any]) -> None:
     """With nodes of three edges the smallest group is a tree; what comes of it is the same."""
@@ -290,7 +291,7 @@ def test_narrow_nodes_change_nothing(work: Work[Any]) -> None:
     assert sorted(ran.calls, key=repr) == sorted(meant.calls, key=repr)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=played(40, 100), deadline=None)
 @given(works)
 def test_the_same_work_under_an_id_is_the_same_plan(work: Work[Any]) -> None:
     one, other = make_plan(app, work.with_id("w")), make_plan(app, work.with_id("w"))

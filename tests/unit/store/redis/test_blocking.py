@@ -12,8 +12,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.servers.fixtures import NewRedis, certificates, new_redis, redis7, valkey9
-from tests.servers.redis import BINARIES, Certificates, RedisServer
+from tests.servers.fixtures import KINDS, NewRedis, certificates, new_redis, redis7, valkey9
+from tests.servers.redis import Certificates, RedisServer
 from tests.unit.store.redis.kit import LIBRARY, location_of
 from windlass.errors import StoreClosed, StoreError, StoreUnavailable
 from windlass.store.redis.blocking import BlockingLink
@@ -37,7 +37,7 @@ def new_link() -> Iterator[NewLink]:
         yield make
 
 
-@pytest.fixture(params=list(BINARIES))
+@pytest.fixture(params=KINDS)
 def server(request: pytest.FixtureRequest) -> RedisServer:
     found: RedisServer = request.getfixturevalue(request.param)
     return found

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import msgspec
 import pytest
 
+from tests.servers.fixtures import KINDS
 from tests.servers.redis import RedisServer
 from tests.unit.store.redis.store_kit import Keys, RedisBench, redis_bench
 from windlass.core.job import State
@@ -15,7 +16,7 @@ from windlass.store.jobs import Action, Declared, Note
 from windlass.testing.conformance.bench import move, new_job
 from windlass.testing.conformance.outcomes import DEAD, DONE, RETRY_LATER
 
-pytestmark = pytest.mark.parametrize("kind", ["redis7", "valkey9"])
+pytestmark = pytest.mark.parametrize("kind", KINDS)
 
 GARBAGE = b"\xc1\xff\x00garbage\xfe"
 NUMBERS_ONLY = msgspec.msgpack.encode([7] * 33)

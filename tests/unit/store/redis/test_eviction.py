@@ -7,13 +7,14 @@ from itertools import pairwise
 
 import pytest
 
+from tests.servers.fixtures import KINDS
 from tests.servers.redis import RedisServer
 from tests.unit.store.redis.store_kit import Keys, RedisBench, redis_bench
 from windlass.core.job import State
 from windlass.testing.conformance.bench import LEASE
 from windlass.testing.conformance.outcomes import DONE, RETRY_NOW
 
-pytestmark = pytest.mark.parametrize("kind", ["redis7", "valkey9"])
+pytestmark = pytest.mark.parametrize("kind", KINDS)
 
 AUDIT = 60_000
 

@@ -11,8 +11,8 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from tests.servers.fixtures import NewRedis, certificates, new_redis, redis7, valkey9
-from tests.servers.redis import BINARIES, Certificates, RedisServer
+from tests.servers.fixtures import KINDS, NewRedis, certificates, new_redis, redis7, valkey9
+from tests.servers.redis import Certificates, RedisServer
 from tests.unit.store.redis.kit import LIBRARY, PREFIX, fake_server, hello_of, location_of, until
 from windlass.errors import StoreClosed, StoreError, StoreUnavailable
 from windlass.store.redis import errors
@@ -40,7 +40,7 @@ async def new_link() -> AsyncIterator[NewLink]:
         yield make
 
 
-@pytest.fixture(params=list(BINARIES))
+@pytest.fixture(params=KINDS)
 def server(request: pytest.FixtureRequest) -> RedisServer:
     found: RedisServer = request.getfixturevalue(request.param)
     return found
@@ -293,7 +293,7 @@ async def test_a_receiver_that_fails_harms_nobody(
     assert "could not be taken in" in caplog.text
 
 
-@pytest.mark.parametrize("kind", list(BINARIES))
+@pytest.mark.parametrize("kind", KINDS)
 async def test_a_link_that_listens_returns_after_a_restart(
     new_redis: NewRedis, new_link: NewLink, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:

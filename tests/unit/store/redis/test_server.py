@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.servers.fixtures import NewRedis
+from tests.servers.fixtures import KINDS, NewRedis
 from tests.servers.process import wait_until
 from tests.servers.redis import RedisServer, fresh_prefix
 from tests.unit.store.redis.store_kit import RedisBench, redis_bench
@@ -248,7 +248,7 @@ async def test_apps_with_the_same_names_of_jobs_and_workers_hear_only_their_own(
 # ---- copies ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["redis7", "valkey9"])
+@pytest.mark.parametrize("kind", KINDS)
 async def test_a_replica_has_the_same_data(new_redis: NewRedis, kind: str) -> None:
     master = new_redis(kind)
     replica = new_redis(kind, replicaof=master)
