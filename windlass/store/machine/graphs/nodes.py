@@ -16,6 +16,10 @@ STAGED, DROPPED = -1, -2
 """States of graphs that nobody sees."""
 
 
+EDGES = {str(int(edge)): edge for edge in Edge}
+"""The states of edges by their digits."""
+
+
 class NodeRow(msgspec.Struct, array_like=True):
     """A job or join as its graph knows it; which is a row of them in JSON."""
 
@@ -60,7 +64,7 @@ class NodeRow(msgspec.Struct, array_like=True):
 
     def read_edges(self) -> list[Edge]:
         """The states of the edges from it, in their order."""
-        return [Edge(int(digit)) for digit in self.edges]
+        return [EDGES[digit] for digit in self.edges]
 
     def write_edges(self, edges: Iterable[Edge]) -> None:
         self.edges = "".join(str(int(edge)) for edge in edges)
