@@ -20,13 +20,13 @@ import apsw
 
 from windlass.errors import StoreClosed, StoreError
 from windlass.store.base import Clock, StoreSettings
+from windlass.store.machine.ops import Kind, Op, resolve
 from windlass.store.machine.tx import Memo
 from windlass.store.sqlite import mailboxes
 from windlass.store.sqlite.connection import BROKEN, BUSY, NOT_DAMAGE, Patience, connect, mapped
 from windlass.store.sqlite.location import Location, check_location
 from windlass.store.sqlite.mailbox import Mailbox, Outbox
 from windlass.store.sqlite.mending import mend
-from windlass.store.sqlite.ops import Kind, Op, resolve
 from windlass.store.sqlite.tx import FileTx
 
 log = logging.getLogger("windlass.store")

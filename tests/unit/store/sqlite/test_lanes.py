@@ -19,7 +19,7 @@ from windlass.store.flow import Tuning
 from windlass.store.jobs import Declared, ExchangeReply, Presence, Want
 from windlass.store.machine.tx import Tx
 from windlass.store.sqlite import SQLiteStore
-from windlass.store.sqlite.ops import Kind
+from windlass.store.machine.ops import Kind
 from windlass.store.sqlite.sql.tx import BEGIN
 
 

@@ -195,7 +195,7 @@ async def test_a_killed_worker_is_found_before_its_lease_is_over(store: SQLiteSt
 
 
 async def count(store: SQLiteStore, table: str) -> int:
-    from windlass.store.sqlite.ops import Kind
+    from windlass.store.machine.ops import Kind
 
     found: int = await store._database.run(Kind.READ, lambda tx: tx.value(f"SELECT count(*) FROM {table}"))
     return found

@@ -1,4 +1,4 @@
-"""What the database thread is handed: an operation, how much of a transaction that needs, and who waits for it."""
+"""What the thread of a database is handed: an operation, how much of a transaction that needs, and who waits for it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import threading
 from collections.abc import Callable
 from enum import IntEnum
 from typing import Any
-
-from windlass.store.sqlite.tx import FileTx
 
 
 class Kind(IntEnum):
@@ -25,7 +23,7 @@ class Op:
 
     __slots__ = ("answer", "done", "error", "future", "kind", "loop", "work")
 
-    def __init__(self, kind: Kind, work: Callable[[FileTx], Any], loop: asyncio.AbstractEventLoop | None) -> None:
+    def __init__(self, kind: Kind, work: Callable[[Any], Any], loop: asyncio.AbstractEventLoop | None) -> None:
         self.kind, self.work, self.loop = kind, work, loop
         self.future: asyncio.Future[Any] | None = loop.create_future() if loop else None
         self.done: threading.Event | None = None
