@@ -17,9 +17,9 @@ from windlass.core.terms import Terms
 from windlass.store.base import StoreSettings
 from windlass.store.flow import Tuning
 from windlass.store.jobs import Declared, ExchangeReply, Presence, Want
+from windlass.store.machine.ops import Kind
 from windlass.store.machine.tx import Tx
 from windlass.store.sqlite import SQLiteStore
-from windlass.store.machine.ops import Kind
 from windlass.store.sqlite.sql.tx import BEGIN
 
 

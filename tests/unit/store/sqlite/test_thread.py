@@ -20,9 +20,9 @@ from windlass.errors import StoreClosed, StoreError, StoreUnavailable
 from windlass.store.answers import Accept
 from windlass.store.base import StoreSettings
 from windlass.store.jobs import Declared, Presence, Query, Want
+from windlass.store.machine.ops import Kind
 from windlass.store.machine.tx import Tx
 from windlass.store.sqlite import SQLiteStore, thread
-from windlass.store.machine.ops import Kind
 
 WORKER = Presence(id="w", queues=["q"], declares={"t": Declared()})
 
