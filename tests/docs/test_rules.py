@@ -75,7 +75,7 @@ def problem(name: str, folders: list[Path], suffix: str) -> str | None:
 PLACES = {
     "machine": ([STORE / "machine", STORE], ".py"),
     "Lua": ([STORE / "redis" / "lua"], ".lua"),
-    "memory": ([STORE / "memory"], ".py"),
+    "memory": ([STORE / "memory", STORE], ".py"),
 }
 
 
