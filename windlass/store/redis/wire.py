@@ -22,7 +22,7 @@ from windlass.core.terms import Terms
 from windlass.errors import StoreError
 from windlass.store.answers import Accept, Answer, GraphAnswer
 from windlass.store.base import StoreSettings
-from windlass.store.flow import GateInfo, Held, Hold, Tuning, UniqueInfo
+from windlass.store.flow import GateInfo, Hold, HoldKind, Tuning, UniqueInfo
 from windlass.store.jobs import (
     BeatReply,
     Change,
@@ -479,7 +479,7 @@ def _sound_graph(id: bytes, packed: bytes, meta: bytes) -> GraphInfo:
 # -- gates, unique keys
 
 _limits = msgspec.msgpack.Decoder(Limits).decode
-_hold = msgspec.msgpack.Decoder(tuple[Held, str, str, str, int, int, int]).decode
+_hold = msgspec.msgpack.Decoder(tuple[HoldKind, str, str, str, int, int, int]).decode
 GATE = 10
 
 
