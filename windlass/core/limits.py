@@ -48,9 +48,12 @@ class Limits(msgspec.Struct, frozen=True, array_like=True):
 
 NO_LIMITS = Limits()
 
+OPEN, SHUT = 0, -1
+"""When a gate opens: it is open; not by time alone. Everything else is an instant in milliseconds."""
 
-def over(tuned: Limits, declared: Limits) -> Limits:
-    """What holds: what an operator said, else what the code says."""
+
+def in_force(tuned: Limits, declared: Limits) -> Limits:
+    """The limits that hold: what an operator said, else what the code says."""
     return Limits(*(
         said if said is not None else other
         for said, other in zip(msgspec.structs.astuple(tuned), msgspec.structs.astuple(declared), strict=True)
@@ -67,6 +70,43 @@ def arrive(tat: int, now: int, rate: Rate, units: int) -> tuple[int, int]:
     arrival = max(tat, now) + units * rate.every
     opens = arrival - max(rate.burst, units) * rate.every
     return (arrival, 0) if opens <= now else (tat, opens)
+
+
+def limiting(rate: Rate | None) -> Rate | None:
+    """A rate that limits anything, else None."""
+    return rate if rate is not None and rate.every else None
+
+
+def bounds_claims(limits: Limits) -> bool:
+    """Whether jobs under these limits are granted only to who can start them at once."""
+    return bool(limits.limit) or limiting(limits.rate) is not None
+
+
+def may_close(limits: Limits, closed_until: int, now: int) -> bool:
+    """Whether a gate with these limits is closed, or may come to be."""
+    return bounds_claims(limits) or bool(limits.paused) or closed_until > now
+
+
+def rate_opens(tat: int, now: int, rate: Rate | None, units: int) -> int:
+    """When a rate lets so many units pass: OPEN, or an instant. ``now`` is in milliseconds."""
+    if rate is None or not rate.every:
+        return OPEN
+    return -(-arrive(tat, now * 1000, rate, units)[1] // 1000)
+
+
+def spare(most: int, held: int, limit: int | None, tat: int, now: int, rate: Rate | None) -> int:
+    """How many units more an open gate lets pass now, one at least and ``most`` at most."""
+    if limit:
+        most = min(most, max(limit - held, 1))
+    if rate is None or not rate.every:
+        return most
+    ahead = max(tat - now * 1000, 0)
+    return min(most, max(1, rate.burst - -(-ahead // rate.every)))
+
+
+def cut_tat(tat: int, now: int, rate: Rate) -> int:
+    """The tat for a new rate: what a slower one was charged must not count beyond the new one's burst."""
+    return min(tat, now * 1000 + rate.burst * rate.every)
 
 
 def parse_rate(value: object, what: str = "rate") -> Rate:

@@ -10,7 +10,7 @@ from enum import IntEnum
 
 import msgspec
 
-from windlass.core.limits import Rate
+from windlass.core.limits import Limits, Rate
 
 UNIQUE_MAX = 200
 """Keys, also of lanes, are no longer than this."""
@@ -74,6 +74,24 @@ def lane_of(terms: Terms | None, task: str, gated: bool) -> str:
 def is_strict(lane: str) -> bool:
     """Whether a lane lets one job be under way at a time, and the next only when that one is over."""
     return lane[:1] in ("o", "s")
+
+
+def units_of(terms: Terms | None) -> int:
+    """What a job weighs."""
+    return 1 if terms is None else terms.units
+
+
+def key_limits(queue: Limits, terms: Terms) -> tuple[int | None, Rate | None]:
+    """The limit and the rate of a job's key: what its queue's gate says of all keys, else what the job says."""
+    return (
+        terms.key_limit if queue.key_limit is None else queue.key_limit,
+        terms.key_rate if queue.key_rate is None else queue.key_rate,
+    )
+
+
+def key_gate(queue: str, key: str) -> str:
+    """The gate of one key of a queue. Both may have colons in them."""
+    return f"key:{queue}:{key}"
 
 
 def queue_gate(name: str) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 import msgspec
 
 from windlass.core.ids import check_name
-from windlass.core.limits import NO_LIMITS, Limits, Rate
+from windlass.core.limits import NO_LIMITS, Limits, Rate, limiting
 from windlass.core.options import parse_options
 from windlass.core.terms import task_gate
 from windlass.errors import ConfigError, StoreError
@@ -68,15 +68,11 @@ def limit_info(gate: GateInfo) -> LimitInfo:
     limits = gate.limits
     return LimitInfo(
         kind=kind, name=name, paused=bool(limits.paused), draining=bool(limits.draining), limit=limits.limit or None,
-        rate=_rate(limits.rate), key_limit=limits.key_limit or None, key_rate=_rate(limits.key_rate),
+        rate=limiting(limits.rate), key_limit=limits.key_limit or None, key_rate=limiting(limits.key_rate),
         max_ready=limits.max_ready or None, held=gate.held, waiting=gate.waiting, opens_in=gate.opens_in,
         closed_for=gate.closed_for,
         tuned=tuple(name for name in Limits.__struct_fields__ if getattr(gate.tuned, name) is not None),
     )  # fmt: skip
-
-
-def _rate(rate: Rate | None) -> Rate | None:
-    return rate if rate is not None and rate.every else None
 
 
 async def read_gate(app: Windlass, gate: str) -> GateInfo:

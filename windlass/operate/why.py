@@ -19,7 +19,7 @@ from windlass.core.limits import fits, show_rate
 from windlass.core.terms import breaker_gate, queue_gate, task_gate
 from windlass.errors import StoreError
 from windlass.store.base import Store
-from windlass.store.flow import GateInfo, Held, Hold
+from windlass.store.flow import GateInfo, Hold, HoldKind
 from windlass.store.reads import QueueInfo, WorkerInfo
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ def _not_started(facts: Facts, job: Job) -> Iterator[Reason]:
 
 def _waits(facts: Facts, job: Job) -> Reason:
     hold = facts.hold
-    if hold is not None and hold.kind is Held.SUCCESSOR:
+    if hold is not None and hold.kind is HoldKind.SUCCESSOR:
         text = f"it starts when job {hold.holder}, which has its unique key, is over"
         return Reason("unique_successor", text, by=hold.holder)
     if job.awaits:
@@ -234,7 +234,7 @@ def _kept(facts: Facts, job: Job) -> Iterator[Reason]:
         return
     until = _at(facts, hold.opens_in) if hold.opens_in >= 0 else None
     key = job.terms.key if job.terms is not None else ""
-    if hold.kind is Held.SOLO:
+    if hold.kind is HoldKind.SOLO:
         yield Reason("alone", "its workers died under it: it must run alone, and waits for a worker to be empty")
     elif hold.holder and hold.holder != job.id:
         yield Reason(

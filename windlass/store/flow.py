@@ -8,7 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from windlass.core.limits import NO_LIMITS, Limits, over
+from windlass.core.limits import NO_LIMITS, Limits, in_force
 
 
 class Tuning(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,10 +48,10 @@ class GateInfo(msgspec.Struct, kw_only=True):
     @property
     def limits(self) -> Limits:
         """What holds."""
-        return over(self.tuned, self.declared)
+        return in_force(self.tuned, self.declared)
 
 
-class Held(StrEnum):
+class HoldKind(StrEnum):
     """Why a job is not in the ready order of its queue, though nothing else is in its way."""
 
     LANE = "lane"
@@ -68,7 +68,7 @@ class Hold(msgspec.Struct, kw_only=True):
     ``opens_in``: ms until time opens it, -1 when something else must happen. ``ahead``: jobs before it in its lane.
     """
 
-    kind: Held
+    kind: HoldKind
     lane: str = ""
     gate: str = ""
     holder: str = ""

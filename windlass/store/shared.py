@@ -24,6 +24,9 @@ CODE: dict[State, int] = {state: code for code, state in enumerate(STATES)}
 CALM = 7_500
 """A jump of time this large is taken for one even when no worker is there to say how long half a lease is."""
 
+REMEMBERED = 7 * 86_400_000
+"""So long an empty lane knows which number it expects, in milliseconds."""
+
 _PENDING = (State.WAITING, State.SCHEDULED, State.READY)
 
 ALLOWED: dict[Action, frozenset[State]] = {

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from windlass.core.limits import NO_LIMITS, Limits, Rate, arrive, fits, over, parse_rate, show_rate
+from windlass.core.limits import NO_LIMITS, Limits, Rate, arrive, fits, in_force, parse_rate, show_rate
 from windlass.core.terms import Terms, is_strict, lane_of
 from windlass.errors import ConfigError
 
@@ -108,8 +108,8 @@ def test_what_fits() -> None:
 
 def test_an_operator_has_the_last_word() -> None:
     declared = Limits(limit=5, rate=parse_rate("1/s"))
-    assert over(NO_LIMITS, declared) == declared
-    assert over(Limits(limit=0, paused=True), declared) == Limits(limit=0, rate=declared.rate, paused=True)
+    assert in_force(NO_LIMITS, declared) == declared
+    assert in_force(Limits(limit=0, paused=True), declared) == Limits(limit=0, rate=declared.rate, paused=True)
 
 
 def test_lanes() -> None:

@@ -11,7 +11,7 @@ from windlass.core.job import Job, State
 from windlass.core.limits import Limits, parse_rate
 from windlass.core.terms import Terms
 from windlass.operate.why import Facts, Why, explain
-from windlass.store.flow import GateInfo, Held, Hold
+from windlass.store.flow import GateInfo, Hold, HoldKind
 from windlass.store.jobs import Declared, Presence
 from windlass.store.reads import QueueInfo, WorkerInfo
 
@@ -79,27 +79,33 @@ def codes(answer: Why) -> list[str]:
             "breaker_open", "breaker 'stripe' is open for 30s more", "stripe", 30_000,
         ),
         (
-            why(job(terms=Terms(key="ann")), Hold(kind=Held.LANE, lane="kann", gate="key:mail:ann", opens_in=500)),
+            why(job(terms=Terms(key="ann")), Hold(kind=HoldKind.LANE, lane="kann", gate="key:mail:ann", opens_in=500)),
             "key_limited", "the limit of key 'ann' in queue 'mail' is reached; it opens in 500ms", "ann", 500,
         ),
         (
-            why(job(terms=Terms(key="ann")), Hold(kind=Held.LANE, lane="kann", gate="key:mail:ann")),
+            why(job(terms=Terms(key="ann")), Hold(kind=HoldKind.LANE, lane="kann", gate="key:mail:ann")),
             "key_limited", "the limit of key 'ann' in queue 'mail' is reached", "ann", None,
         ),
         (
-            why(job(terms=Terms(key="ann", ordered=True)), Hold(kind=Held.LANE, lane="oann", holder="first", ahead=3)),
+            why(
+                job(terms=Terms(key="ann", ordered=True)),
+                Hold(kind=HoldKind.LANE, lane="oann", holder="first", ahead=3),
+            ),
             "lane_held", "job first comes first: the jobs of key 'ann' run in order", "first", None,
         ),
         (
-            why(job(terms=Terms(key="a", seq=3)), Hold(kind=Held.LANE, lane="sa", missing=2, opens_in=1_000)),
+            why(job(terms=Terms(key="a", seq=3)), Hold(kind=HoldKind.LANE, lane="sa", missing=2, opens_in=1_000)),
             "lane_gap", "number 2 of key 'a' has not come and is waited for, 1s more", "a", 1_000,
         ),
-        (why(job(), Hold(kind=Held.SOLO)), "alone", "its workers died under it: it must run alone", "", None),
-        (why(job(), Hold(kind=Held.LANE, lane="ka", ahead=1)), "behind", "1 job of its lane is before it", "", None),
+        (why(job(), Hold(kind=HoldKind.SOLO)), "alone", "its workers died under it: it must run alone", "", None),
+        (
+            why(job(), Hold(kind=HoldKind.LANE, lane="ka", ahead=1)),
+            "behind", "1 job of its lane is before it", "", None,
+        ),
         (why(job(), workers=[]), "no_worker", "no live worker takes jobs from queue 'mail'", "mail", None),
         (why(job(), workers=[worker(("other",))]), "no_worker", "no live worker takes jobs from", "mail", None),
         (
-            why(job(version=2), Hold(kind=Held.ASIDE)),
+            why(job(version=2), Hold(kind=HoldKind.ASIDE)),
             "undeclared", "no live worker of queue 'mail' declares task 'send' version 2", "send", None,
         ),
         (
@@ -107,7 +113,7 @@ def codes(answer: Why) -> list[str]:
             "behind", "it waits for its turn: 1,200 jobs of queue 'mail' are ready, 10 of 10 slots", "mail", None,
         ),
         (
-            why(job(State.WAITING), Hold(kind=Held.SUCCESSOR, holder="h")),
+            why(job(State.WAITING), Hold(kind=HoldKind.SUCCESSOR, holder="h")),
             "unique_successor", "it starts when job h, which has its unique key, is over", "h", None,
         ),
         (why(job(State.WAITING, awaits="g")), "waiting_for", "it waits for workflow g, which it started", "g", None),

@@ -20,12 +20,6 @@ MACHINE = STORE / "machine"
 SQL = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE|REPLACE|WITH)\s+\S", re.ASCII)
 DRIVERS = ("windlass.store.sqlite", "windlass.store.redis", "windlass.store.memory", "apsw", "sqlite3")
 
-NOT_YET = frozenset({
-    "flow/book.py", "flow/candidates.py", "flow/claim.py", "flow/gates.py", "flow/lanes.py", "flow/turns.py",
-    "flow/uniques.py",
-})  # fmt: skip
-"""Modules that still hold the texts of their statements."""
-
 STATEMENTS_OF = get_type_hints(Statements)
 
 
@@ -76,7 +70,7 @@ def used(source: str) -> set[tuple[str, str]]:
 @pytest.mark.parametrize("module", modules())
 def test_rules_hold_no_sql(module: str) -> None:
     found = [f"{module}:{line}: {text.strip()[:50]}" for line, text in texts(tree_of(module)) if SQL.match(text)]
-    assert module in NOT_YET or not found
+    assert not found
 
 
 @pytest.mark.parametrize("module", modules())

@@ -8,6 +8,16 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from windlass.store.machine.flow.sql import (
+    BookSql,
+    CandidateSql,
+    ClaimSql,
+    GateSql,
+    LaneSql,
+    SettlingSql,
+    TurnSql,
+    UniqueSql,
+)
 from windlass.store.machine.graphs.sql import (
     AuditSql,
     InheritedSql,
@@ -70,12 +80,17 @@ class Statements(Protocol):
     tx: TxSql
     asides: AsideSql
     audits: AuditSql
+    book: BookSql
+    candidates: CandidateSql
     changes: ChangeSql
+    claim: ClaimSql
     expiry: ExpirySql
     find: FindSql
+    gates: GateSql
     inherited: InheritedSql
     intake: IntakeSql
     items: ItemSql
+    lanes: LaneSql
     logs: LogSql
     lookups: LookupSql
     moves: MoveSql
@@ -88,10 +103,13 @@ class Statements(Protocol):
     retention: RetentionSql
     room: RoomSql
     rows: RowSql
+    settling: SettlingSql
     staging: StagingSql
     summaries: SummarySql
     sweeps: SweepSql
     todos: TodoSql
+    turns: TurnSql
+    uniques: UniqueSql
     views: ViewSql
     walks: WalkSql
     watches: WatchSql

@@ -21,7 +21,7 @@ from windlass.core.job import Finished
 from windlass.store.base import StoreSettings
 from windlass.store.clock import Tick, tick
 from windlass.store.jobs import Presence
-from windlass.store.machine.flow.book import Book
+from windlass.store.machine.flow.book import GateBook
 from windlass.store.machine.sql import Statements
 from windlass.store.skills import Skills
 
@@ -70,14 +70,18 @@ class Memo:
         return skills
 
 
-class Touch:
-    """What happened to a lane: how many jobs joined it, whether any left its line, the highest number of those that are
-    over or gone, who was moved out of it, and whether it may get on where it waits."""
+class LaneChange:
+    """What happened to a lane.
 
-    __slots__ = ("free", "joined", "left", "moved", "over")
+    ``joined``: so many jobs came into it. ``left``: one or more went out of its line. ``gone``: the highest number of
+    those that have ended or were deleted. ``moved``: jobs that went to another queue or were deleted. ``free``: it may
+    get on where it waits.
+    """
+
+    __slots__ = ("free", "gone", "joined", "left", "moved")
 
     def __init__(self) -> None:
-        self.joined = self.over = 0
+        self.joined = self.gone = 0
         self.moved: set[int] = set()
         self.free = self.left = False
 
@@ -104,7 +108,7 @@ class Tx:
         """By task, queue and kind: events to be added up; without a task, by queue and state: jobs."""
         self.ended: list[tuple[int, int]] = []
         """Nodes whose jobs have ended, with the state they were in before; that is still to be spread (todos.py)."""
-        self.touched: dict[tuple[str, str], Touch] = {}
+        self.touched: dict[tuple[str, str], LaneChange] = {}
         """Lanes that jobs joined or left; what that means for them is still to be seen (lanes.py)."""
         self.left: set[tuple[str, str]] = set()
         """Queues and lanes that running jobs left while another lane waits at the gate of their key."""
@@ -115,7 +119,7 @@ class Tx:
             last, shift, self.ranks, self.heeded, shortest, self.idle, self._followed, self.graphs, self.todos,
             self.lanes, self.gates, self.uniques, self.schema, self.opens,
         ) = self.one(sql.tx.BEGIN)  # fmt: skip
-        self._book: Book | None = None
+        self._book: GateBook | None = None
         self.last = last
         self.tick: Tick = tick(host, last, shift, shortest)
         self.now = self.tick.now
@@ -184,10 +188,10 @@ class Tx:
         return {queue: kept.get(queue, 0) + self._counts["", queue, state] for queue in queues}
 
     @property
-    def book(self) -> Book:
+    def book(self) -> GateBook:
         """The gates, read once. Where there are none, ask ``gates`` first: that costs nothing."""
         if self._book is None:
-            self._book = Book(self)
+            self._book = GateBook(self)
         return self._book
 
     def forget_book(self) -> None:
@@ -199,8 +203,8 @@ class Tx:
         """The tasks whose gates have something to say, as JSON."""
         return self.book.gated_tasks if self.gates else "[]"
 
-    def touch(self, queue: str, lane: str) -> Touch:
-        return self.touched.setdefault((queue, lane), Touch())
+    def touch(self, queue: str, lane: str) -> LaneChange:
+        return self.touched.setdefault((queue, lane), LaneChange())
 
     def record(self, kind: str, worker: str, rows: list[EventRow]) -> None:
         self.announce(kind, worker, rows)

@@ -9,10 +9,10 @@ from windlass.core import lifecycle
 from windlass.core.event import Group
 from windlass.core.job import Claim, Fence, State
 from windlass.core.lifecycle import Transition
-from windlass.core.limits import NO_LIMITS
+from windlass.core.limits import NO_LIMITS, OPEN, bounds_claims
 from windlass.store.jobs import Want
 from windlass.store.memory import gates, lanes, lookups
-from windlass.store.memory.gates import OPEN, Gate
+from windlass.store.memory.gates import Gate
 from windlass.store.memory.graphs import adopt, can_adopt
 from windlass.store.memory.hub import Heap, Hub
 from windlass.store.memory.lanes import Lane
@@ -198,7 +198,7 @@ def claim_turns(search: Search, room: Room, cap: int) -> None:
     """The lanes and the plain order in turn, a job each, as far as gates are open and the worker could start it."""
     hub, queue, now = search.hub, search.queue, search.now
     gate = gates.of_queue(hub, queue)
-    limited = gate is not None and gate.bounds_claims()
+    limited = gate is not None and bounds_claims(gate.limits)
     while cap > 0 and not room.is_over and not (limited and room.now <= 0):
         turn = whose_turn(search, room.now > 0)
         if turn is None:

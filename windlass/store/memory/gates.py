@@ -10,17 +10,27 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from windlass.core.job import State
-from windlass.core.limits import NO_LIMITS, Limits, Rate, arrive, fits, over
-from windlass.core.terms import Terms, breaker_gate, queue_gate, task_gate
+from windlass.core.limits import (
+    NO_LIMITS,
+    OPEN,
+    SHUT,
+    Limits,
+    Rate,
+    arrive,
+    cut_tat,
+    fits,
+    in_force,
+    may_close,
+    rate_opens,
+    spare,
+)
+from windlass.core.terms import Terms, breaker_gate, key_gate, key_limits, queue_gate, task_gate
 from windlass.store.flow import GateInfo
 
 if TYPE_CHECKING:
     from windlass.store.memory.hub import Hub
     from windlass.store.memory.lanes import Lane
     from windlass.store.memory.records import Row
-
-OPEN, SHUT = 0, -1
-"""When a gate opens: it is open; not by time alone. Everything else is an instant."""
 
 PLENTY = 1 << 40
 
@@ -48,10 +58,10 @@ class Gate:
 
     def limit(self, declared: Limits, tuned: Limits, now: int) -> None:
         """New limits. What a slower rate was charged must not count beyond the new one's burst."""
-        before, self.limits = self.limits, over(tuned, declared)
+        before, self.limits = self.limits, in_force(tuned, declared)
         self.declared, self.tuned = declared, tuned
         if (rate := self.limits.rate) is not None and rate != before.rate:
-            self.tat = min(self.tat, now * 1000 + rate.burst * rate.every)
+            self.tat = cut_tat(self.tat, now, rate)
 
     def lanes(self) -> set[Lane]:
         """The lanes that wait here now."""
@@ -79,33 +89,20 @@ class Gate:
             return self.closed_until
         if not fits(self.held, limit, units):
             return SHUT
-        return self.rate_opens_at(rate, units, now)
-
-    def rate_opens_at(self, rate: Rate | None, units: int, now: int) -> int:
-        if rate is None or not rate.every:
-            return OPEN
-        return -(-arrive(self.tat, now * 1000, rate, units)[1] // 1000)
+        return rate_opens(self.tat, now, rate, units)
 
     def opens_to(self, units: int, now: int) -> int:
         """``opens_at`` for a gate that has limits of its own: any but a key's."""
         return self.opens_at(self.limits.limit, self.limits.rate, units, now)
 
-    def bounds_claims(self) -> bool:
-        """Whether jobs it concerns are granted only to who can start them at once."""
-        rate = self.limits.rate
-        return bool(self.limits.limit) or (rate is not None and rate.every > 0)
-
     def spare(self, limit: int | None, rate: Rate | None, now: int) -> int:
         """How many units might pass now."""
         if self.opens_at(limit, rate, 1, now) != OPEN:
             return 0
-        free = max(limit - self.held, 1) if limit else PLENTY
-        if rate is None or not rate.every:
-            return free
-        return min(free, (now * 1000 + rate.burst * rate.every - max(self.tat, now * 1000)) // rate.every)
+        return spare(PLENTY, self.held, limit, self.tat, now, rate)
 
     def info(self, now: int, changed: bool = False) -> GateInfo:
-        at = self.opens if self.key else max(self.closed_until, self.rate_opens_at(self.limits.rate, 1, now))
+        at = self.opens if self.key else max(self.closed_until, rate_opens(self.tat, now, self.limits.rate, 1))
         return GateInfo(
             name=self.name, version=self.version, declared=self.declared, tuned=self.tuned, note=self.note,
             closed_for=max(0, self.closed_until - now), held=self.held if self.key or self.limits.limit else 0,
@@ -132,9 +129,7 @@ def of_queue(hub: Hub, queue: str) -> Gate | None:
 def is_gated(hub: Hub, task: str, now: int) -> bool:
     """Whether jobs of this task must be in a lane: there is a gate of it with a limit, a pause or a closure."""
     gate = hub.gates.get(task_gate(task)) if hub.gates else None
-    if gate is None:
-        return False
-    return gate.bounds_claims() or bool(gate.limits.paused) or gate.closed_until > now
+    return gate is not None and may_close(gate.limits, gate.closed_until, now)
 
 
 Concerned = Iterator[tuple[Gate, int | None, Rate | None]]
@@ -167,11 +162,7 @@ def of_job(hub: Hub, row: Row) -> Concerned:
 def of_key(hub: Hub, queue: str, terms: Terms) -> tuple[int | None, Rate | None]:
     """The limits of a key: what its queue's gate says of all keys, else what the job says."""
     gate = of_queue(hub, queue)
-    said = gate.limits if gate is not None else NO_LIMITS
-    return (
-        terms.key_limit if said.key_limit is None else said.key_limit,
-        terms.key_rate if said.key_rate is None else said.key_rate,
-    )
+    return key_limits(gate.limits if gate is not None else NO_LIMITS, terms)
 
 
 def closed(hub: Hub, row: Row, now: int) -> tuple[Gate, int] | None:
@@ -198,7 +189,7 @@ def charge(hub: Hub, row: Row, now: int) -> list[Gate]:
     """A job starts. Answers the gates whose rate it used, for the next may have to wait for that."""
     terms, units = row.terms, units_of(row)
     if terms is not None and terms.key and (row.queue, terms.key) not in hub.keys:
-        hub.keys[row.queue, terms.key] = Gate(f"key:{row.queue}:{terms.key}", row.queue, terms.key)
+        hub.keys[row.queue, terms.key] = Gate(key_gate(row.queue, terms.key), row.queue, terms.key)
     used = []
     for gate, _, rate in of_job(hub, row):
         gate.held += units

@@ -15,10 +15,11 @@ from functools import partial
 from windlass.core import lifecycle
 from windlass.core.graph import WORK, because
 from windlass.core.job import Finished, State
+from windlass.core.limits import OPEN
 from windlass.store.base import Clock, StoreSettings
 from windlass.store.memory import faults, gates, inserts, lanes, retention, unique
 from windlass.store.memory.clock import StoreClock
-from windlass.store.memory.gates import OPEN, Gate
+from windlass.store.memory.gates import Gate
 from windlass.store.memory.items import Shelf
 from windlass.store.memory.lanes import BAND, Lane, Order
 from windlass.store.memory.nodes import GraphRow, Phase, Todo

@@ -16,6 +16,7 @@ from windlass.core.terms import is_strict, lane_of
 from windlass.store.memory import gates
 from windlass.store.memory.gates import PLENTY, Gate
 from windlass.store.memory.records import IN_LANE, NOT_HELD, SOLO, Row
+from windlass.store.shared import REMEMBERED
 
 if TYPE_CHECKING:
     from windlass.store.memory.hub import Hub
@@ -25,9 +26,6 @@ STEP = 1_000
 
 BAND, SHIFT = 1 << 100, 50
 """Ranks of one priority are a band. In it come plain jobs by number, then those that age by time and number."""
-
-REMEMBERED = 7 * 86_400_000
-"""So long an empty lane knows which number it expects."""
 
 
 class Lane:

@@ -9,7 +9,7 @@ import msgspec
 
 from windlass.core.event import Row as EventRow
 from windlass.core.job import State
-from windlass.store.flow import GateInfo, Held, Hold, Tuning
+from windlass.store.flow import GateInfo, Hold, HoldKind, Tuning
 from windlass.store.memory import gates, lanes, unique
 from windlass.store.memory.gates import Gate
 from windlass.store.memory.lanes import STEP, Lane
@@ -100,14 +100,14 @@ def hold(hub: Hub, row: Row | None, now: int) -> Hold | None:
     if row.lane is not None:
         return in_lane(hub, row.lane, row, now)
     if row.hold in (ASIDE, SOLO):
-        return Hold(kind=Held.ASIDE if row.hold == ASIDE else Held.SOLO)
+        return Hold(kind=HoldKind.ASIDE if row.hold == ASIDE else HoldKind.SOLO)
     return None
 
 
 def in_lane(hub: Hub, lane: Lane, row: Row, now: int) -> Hold:
     """What the lane of a job waits for."""
     rows, head = lane.rows(), lane.head()
-    found = Hold(kind=Held.LANE, lane=lane.name, ahead=rows.index(row))
+    found = Hold(kind=HoldKind.LANE, lane=lane.name, ahead=rows.index(row))
     if lane.holder is not None and lane.holder is not row:
         found.holder = lane.holder.id
     if head is not None and lane.stands is head:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from windlass.core.job import NewJob, State
 from windlass.core.terms import Policy, Terms
 from windlass.store.answers import Accept, Answer
-from windlass.store.flow import Held, Hold, UniqueInfo
+from windlass.store.flow import Hold, HoldKind, UniqueInfo
 from windlass.store.memory.records import ASIDE, Row
 
 if TYPE_CHECKING:
@@ -150,4 +150,4 @@ def info(hub: Hub, name: str, now: int) -> UniqueInfo | None:
 
 def why_waiting(hub: Hub, row: Row) -> Hold | None:
     key = successor_key(hub, row)
-    return Hold(kind=Held.SUCCESSOR, holder=key.holder.id) if key is not None else None
+    return Hold(kind=HoldKind.SUCCESSOR, holder=key.holder.id) if key is not None else None

@@ -12,7 +12,7 @@ from windlass.core.event import Entry
 from windlass.core.graph import GraphInfo, Input, NewGraph
 from windlass.core.job import Finished, Job, LogLine, NewJob, State
 from windlass.core.lifecycle import Transition
-from windlass.core.limits import over
+from windlass.core.limits import in_force
 from windlass.errors import StoreClosed, StoreError
 from windlass.store.answers import MAX_BATCH, Answer, GraphAnswer
 from windlass.store.base import Clock, StoreSettings
@@ -371,7 +371,7 @@ class RedisStore:
                 infos[queue.decode()].lanes = int(number)
         for queue, declared, tuned in zip(said[::3], said[1::3], said[2::3], strict=True):
             if queue.decode() in infos:
-                infos[queue.decode()].limits = over(wire.flow.limits(tuned), wire.flow.limits(declared))
+                infos[queue.decode()].limits = in_force(wire.flow.limits(tuned), wire.flow.limits(declared))
         return [infos[name] for name in sorted(infos)]
 
     async def workers(self) -> list[WorkerInfo]:

@@ -1,4 +1,5 @@
-"""Settling: one half of an exchange. The work is done by `settle` in steps.sql."""
+"""Settling: one half of an exchange. The step `settle` of steps.sql moves all jobs at once; what that means for others
+is the machine's."""
 
 from __future__ import annotations
 
@@ -7,15 +8,13 @@ from typing import Any
 
 import msgspec
 
-from windlass.core.job import State
 from windlass.core.lifecycle import Transition
 from windlass.store.machine.codes import maybe_text
-from windlass.store.machine.graphs.nodes import GraphRow
-from windlass.store.machine.graphs.staging import Adoption, adopt, adoptable
-from windlass.store.machine.jobs.moves import note_lanes, tell_watchers
-from windlass.store.machine.tx import Tx, decode, encode, ids_json
+from windlass.store.machine.flow.settling import Moved, adoptions, spread
+from windlass.store.machine.tx import Tx, decode, encode
 from windlass.store.shared import CODE
 
+SETTLE = "INSERT INTO settle VALUES (?, ?, ?, ?, ?, ?, ?)"
 # How many moves held, how many of them are watched, whether any has a node or something to do with a lane, the kinds of
 # events, and their groups in the order of their first move. The groups stay JSON: they never become Python objects.
 SETTLED = """
@@ -32,76 +31,33 @@ FROM (
     FROM moved GROUP BY event
 )
 """
+APPLIED = "SELECT json_group_array(i) FROM moved"
+
+NO_RUN = -1
 
 
 def settle(tx: Tx, worker: int, name: str, moves: Sequence[Transition]) -> list[str]:
     """Apply the moves whose fence holds; the ids of the others."""
-    rows = [_move_row(move) for move in moves]
-    adopted = adoptions(tx, moves, rows) if any(move.adopt for move in moves) else {}
+    rows = [_row(move) for move in moves]
+    adopted, missing = adoptions(tx, moves)
+    for i in missing:
+        rows[i][1] = NO_RUN
     tx.run(
-        "INSERT INTO settle VALUES (?, ?, ?, ?, ?, ?, ?)",
+        SETTLE,
         (worker, tx.now, tx.take_ranks(len(rows)), tx.memo.done, tx.memo.failed, tx.gated, encode(rows).decode()),
     )
-    held, watched, in_graphs, limited, kinds, news = tx.one(SETTLED, (name,))
-    if tx.gates:
-        tx.book.recount()
-    if limited:
-        note_lanes(tx)
+    held, watchers, graphs, lanes, kinds, news = tx.one(SETTLED, (name,))
     if held:
         tx.groups.append(msgspec.Raw(news[1:-1]))
         tx.kinds.update(dict.fromkeys(kinds.split(",")))
-    if watched:
-        tell_watchers(tx)
-    if in_graphs:
-        _in_graphs(tx, moves)
-    waiting = tx.all(WAITING_NOW) if adopted else []
-    if waiting:
-        adopt(tx, [Adoption(job, id, node, adopted[i], moves[i].replaced) for i, job, id, node in waiting])
-    if any(move.to is State.READY for move in moves):
-        ready = tx.all("SELECT queue, count(*) FROM moved WHERE goes = 2 AND hold <> 3 GROUP BY queue")
-        tx.wake_queues(dict(ready), but=worker)
+    spread(tx, worker, moves, Moved(bool(watchers), bool(graphs), bool(lanes)), adopted)
     if held == len(moves):
         return []
-    applied = set(decode(tx.value("SELECT json_group_array(i) FROM moved")))
+    applied = set(decode(tx.value(APPLIED)))
     return [move.id for i, move in enumerate(moves) if i not in applied]
 
 
-WAITING_NOW = "SELECT i, job, id, node FROM moved WHERE goes = 0 ORDER BY i"
-KEEP = """
-UPDATE jobs SET keep_done = coalesce(nullif(k.value ->> 1, ''), keep_done),
-    keep_failed = coalesce(nullif(k.value ->> 2, ''), keep_failed)
-FROM json_each(?) AS k WHERE jobs.id = k.value ->> 0
-"""
-
-
-def _in_graphs(tx: Tx, moves: Sequence[Transition]) -> None:
-    """Jobs with a node ended: that spreads, and they are filed only then, so what the worker said of that is kept."""
-    ended = decode(tx.value("SELECT json_group_array(json_array(node, was, i) ORDER BY i) FROM moved "
-                            "WHERE goes > 3 AND node > 0"))  # fmt: skip
-    tx.ended += [(node, was) for node, was, _ in ended]
-    said = [moves[i] for *_, i in ended if moves[i].keep_done or moves[i].keep_failed]
-    if said:
-        tx.run(KEEP, (encode([[move.id, move.keep_done, move.keep_failed] for move in said]).decode(),))
-
-
-NO_RUN = -1
-CANCELLED = "SELECT id FROM jobs WHERE cancel > 0 AND id IN (SELECT value FROM json_each(?))"
-
-
-def adoptions(tx: Tx, moves: Sequence[Transition], rows: list[list[Any]]) -> dict[int, GraphRow]:
-    """The graphs that moves adopt, by place. A move whose graph is not there is refused, if no cancel beats it."""
-    graphs = adoptable(tx, [move.adopt for move in moves if move.adopt])
-    wanted = {i: graphs[move.adopt] for i, move in enumerate(moves) if move.adopt in graphs}
-    found = {i: graph for i, graph in wanted.items() if graph.parent == moves[i].id}
-    missing = {move.id: i for i, move in enumerate(moves) if move.adopt and i not in found}
-    cancelled = {id for (id,) in tx.all(CANCELLED, (ids_json(missing),))} if missing else set()
-    for id, i in missing.items():
-        if id not in cancelled:
-            rows[i][1] = NO_RUN
-    return found
-
-
-def _move_row(move: Transition) -> list[Any]:
+def _row(move: Transition) -> list[Any]:
     fence = move.fence
     row = [
         move.id, fence.run, fence.epoch, fence.seq, CODE[move.to], move.event, move.delay, move.attempt, move.crashes,

@@ -313,14 +313,15 @@ CREATE TEMP TRIGGER relane_body INSTEAD OF INSERT ON relane BEGIN
     DELETE FROM lanes WHERE state = 0 AND head = 0;
 END;
 
--- turned(worker, seq, now, jobs, lanes, queue, turn): lanes had their turns: what they gave, as `granted`, and what became
--- of them, as `relane`; the plain order of the queue had this turn, if it is not 0.
-CREATE TEMP VIEW turned (worker, seq, now, jobs, lanes, queue, turn)
-AS SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL;
+-- turned(worker, seq, now, jobs, lanes, plain): lanes had their turns: what they gave, as `granted`, and what became of
+-- them, as `relane`; plain orders of queues had these.
+--   plain  [[queue, turn], …]
+CREATE TEMP VIEW turned (worker, seq, now, jobs, lanes, plain)
+AS SELECT NULL, NULL, NULL, NULL, NULL, NULL;
 CREATE TEMP TRIGGER turned_body INSTEAD OF INSERT ON turned BEGIN
     INSERT INTO granted SELECT NEW.worker, NEW.seq, NEW.now, NEW.jobs WHERE NEW.jobs <> '[]';
     INSERT INTO relane SELECT NEW.lanes WHERE NEW.lanes <> '[]';
-    INSERT INTO turns SELECT NEW.queue, NEW.turn WHERE NEW.turn > 0
+    INSERT INTO turns SELECT value ->> 0, value ->> 1 FROM json_each(NEW.plain) WHERE true
         ON CONFLICT (queue) DO UPDATE SET turn = excluded.turn;
 END;
 

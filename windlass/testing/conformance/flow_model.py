@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from windlass.core.job import State
-from windlass.core.limits import NO_LIMITS, Limits, Rate, arrive, fits, over
+from windlass.core.limits import NO_LIMITS, Limits, Rate, arrive, fits, in_force
 from windlass.core.terms import Terms, breaker_gate, is_strict, lane_of, queue_gate, task_gate
 
 NEVER = 1 << 60
@@ -59,7 +59,7 @@ class Gate:
 
     @property
     def limits(self) -> Limits:
-        return over(self.tuned, self.declared)
+        return in_force(self.tuned, self.declared)
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from windlass.core.limits import Limits
 from windlass.core.terms import Terms
-from windlass.store.flow import Held, Hold
+from windlass.store.flow import Hold, HoldKind
 from windlass.store.jobs import Action, Declared
 from windlass.testing.conformance.bench import Bench
 from windlass.testing.conformance.gates import TASKS, a_second
@@ -15,7 +15,7 @@ from windlass.testing.conformance.strict import add_numbers, ordered
 
 
 def lane(name: str, gate: str = "", ahead: int = 0, **fields: int | str) -> Hold:
-    return Hold(kind=Held.LANE, lane=name, gate=gate, ahead=ahead, **fields)  # type: ignore[arg-type]
+    return Hold(kind=HoldKind.LANE, lane=name, gate=gate, ahead=ahead, **fields)  # type: ignore[arg-type]
 
 
 class HoldRules:
@@ -148,7 +148,7 @@ class HoldRules:
         await bench.add("b", task="new", **key("k"))
         worker = await bench.worker()
         assert await worker.ids() == []
-        assert [hold and hold.kind for hold in await bench.store.holds(["a", "b"])] == [Held.ASIDE] * 2
+        assert [hold and hold.kind for hold in await bench.store.holds(["a", "b"])] == [HoldKind.ASIDE] * 2
 
     async def test_one_that_must_run_alone(self, bench: Bench) -> None:
         await bench.add("x", queue="x")
@@ -158,7 +158,7 @@ class HoldRules:
         assert (await busy.exchange(want=5)).drain
         hold = await bench.hold("solo")
         assert hold is not None
-        assert hold.kind is Held.SOLO
+        assert hold.kind is HoldKind.SOLO
 
 
 class LaneCountRules:

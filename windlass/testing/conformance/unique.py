@@ -15,7 +15,7 @@ from windlass.core.keep import Keep
 from windlass.core.lifecycle import Outcome
 from windlass.core.terms import Policy, Terms
 from windlass.store.answers import Accept, Answer
-from windlass.store.flow import Held, UniqueInfo
+from windlass.store.flow import HoldKind, UniqueInfo
 from windlass.store.jobs import Action, Declared
 from windlass.testing.conformance.bench import HOUR, LEASE, START, Bench, Hand, MakeBench, move, new_job
 from windlass.testing.conformance.graph_adopt import adopt, inner
@@ -616,7 +616,7 @@ class SuccessorRules:
         await succeeded_by(bench)
         [hold] = await bench.store.holds(["b"])
         assert hold is not None
-        assert (hold.kind, hold.holder) == (Held.SUCCESSOR, "a")
+        assert (hold.kind, hold.holder) == (HoldKind.SUCCESSOR, "a")
 
     async def test_a_successor_comes_in_the_step_that_ends_its_holder(self, bench: Bench) -> None:
         worker, claim = await succeeded_by(bench)

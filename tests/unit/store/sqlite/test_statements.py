@@ -101,6 +101,29 @@ async def test_a_call_makes_few_statements_whatever_its_jobs_are(
     assert counts == {what: min(count, budget) for what, count in counts.items()}
 
 
+KINDS = [
+    plain, keys, ordered, unique, lambda n: terms(n, key=f"l{n % 20}", key_limit=2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("many", [2, 3, 5, 10, 20])
+async def test_a_worker_of_several_queues_with_lanes_makes_no_more(bench: Bench, many: int) -> None:
+    queues = [f"q{n}" for n in range(many)]
+    for first in range(0, BATCHES * BATCH, BATCH):
+        jobs = [KINDS[(n // many) % 5](first + n) for n in range(BATCH)]
+        jobs = [msgspec.structs.replace(job, queue=queues[n % many]) for n, job in enumerate(jobs)]
+        await bench.store.insert(jobs)
+    worker, done, counts = await bench.worker(queues=queues), 0, []
+    while done < BATCHES * BATCH:
+        moves = [move(claim, DONE) for claim in worker.held.values()]
+        with statements(bench) as seen:
+            reply = await worker.exchange(moves, Want([(queue, BATCH) for queue in queues], BATCH))
+        assert moves or reply.claims
+        done += len(moves)
+        counts.append(len(seen))
+    assert max(counts) <= BUDGET, counts
+
+
 def replace(n: int) -> NewJob:
     return terms(n, unique=f"u{n % 100}", policy=Policy.REPLACE)
 

@@ -6,46 +6,28 @@ have gates of their own, which are not in here (``turns``).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import msgspec
 
-from windlass.core.limits import NO_LIMITS, Limits, Rate, arrive, fits, over
-from windlass.core.terms import Terms, breaker_gate, queue_gate, task_gate
+from windlass.core.limits import (
+    NO_LIMITS,
+    OPEN,
+    SHUT,
+    Limits,
+    arrive,
+    fits,
+    in_force,
+    limiting,
+    may_close,
+    rate_opens,
+    spare,
+)
+from windlass.core.terms import Terms, breaker_gate, queue_gate, task_gate, units_of
 from windlass.store.answers import MAX_BATCH
 from windlass.store.machine.codes import READY
-
-if TYPE_CHECKING:
-    from windlass.store.machine.tx import Tx
-
-GATES = (
-    "SELECT json_group_array(json_array(name, version, closed_until, tat, need, opening, json(declared), json(tuned))) "
-    "FROM gates"
-)
-RUNNING = (
-    "SELECT queue, task, coalesce(terms ->> 7, ''), sum(coalesce(terms ->> 6, 1)) FROM jobs INDEXED BY jobs_running "
-    "WHERE state = 3 GROUP BY 1, 2, 3"
-)
-SAVE = (
-    "UPDATE gates SET tat = e.value ->> 1, need = e.value ->> 2, opening = e.value ->> 3 FROM json_each(?) AS e "
-    "WHERE name = e.value ->> 0"
-)
-# Gates with the queues whose lanes wait there, found by jumping from one to the next, and what the first lane's head
-# weighs.
-WAITED_AT = """
-WITH RECURSIVE found (gate, queue) AS (
-    SELECT name, (SELECT min(queue) FROM lanes WHERE state = 1 AND gate = gates.name) FROM gates
-    UNION ALL
-    SELECT gate, (SELECT min(queue) FROM lanes WHERE state = 1 AND gate = found.gate AND queue > found.queue)
-    FROM found WHERE queue IS NOT NULL
-)
-SELECT gate, queue, (
-    SELECT units FROM lanes WHERE state = 1 AND gate = found.gate AND queue = found.queue ORDER BY turn LIMIT 1
-) FROM found WHERE queue IS NOT NULL
-"""
-
-OPEN, NOT_BY_TIME = -1, 0
-"""When a gate opens: it is open, something else than time must happen, or an instant."""
+from windlass.store.machine.flow.sql import BookSql
 
 
 class Gate(msgspec.Struct, array_like=True):
@@ -65,24 +47,32 @@ class Gate(msgspec.Struct, array_like=True):
 _gates = msgspec.json.Decoder(list[Gate]).decode
 
 
-def rate_of(rate: Rate | None) -> Rate | None:
-    return rate if rate is not None and rate.every else None
+class Statements(Protocol):
+    """The statements of a book."""
+
+    @property
+    def book(self) -> BookSql: ...
 
 
-def opening(now: int, tat: int, rate: Rate | None, units: int) -> int:
-    """When a rate lets so many units pass: OPEN, or an instant in whole milliseconds."""
-    if rate is None:
-        return OPEN
-    _, opens = arrive(tat, now * 1000, rate, units)
-    return -(-opens // 1000) if opens else OPEN
+class Asking(Protocol):
+    """What a book needs of its transaction, which has the book: neither module needs the other."""
+
+    @property
+    def now(self) -> int: ...
+    @property
+    def sql(self) -> Statements: ...
+    def run(self, sql: str, values: Sequence[Any] = (), /) -> None: ...
+    def value(self, sql: str, values: Sequence[Any] = (), /) -> Any: ...
+    def all(self, sql: str, values: Sequence[Any] = (), /) -> list[Any]: ...
+    def counted(self, queue: str, state: int) -> int: ...
 
 
-class Book:
+class GateBook:
     """All gates by name."""
 
-    def __init__(self, tx: Tx) -> None:
+    def __init__(self, tx: Asking) -> None:
         self.tx = tx
-        self.gates: dict[str, Gate] = {gate.name: gate for gate in _gates(tx.value(GATES))}
+        self.gates: dict[str, Gate] = {gate.name: gate for gate in _gates(tx.value(tx.sql.book.GATES))}
         self._limits: dict[str, Limits] = {}
         self._held: dict[str, int] | None = None
         self._changed: set[str] = set()
@@ -94,7 +84,7 @@ class Book:
         known = self._limits.get(name)
         if known is None:
             gate = self.gates.get(name)
-            known = self._limits[name] = NO_LIMITS if gate is None else over(gate.tuned, gate.declared)
+            known = self._limits[name] = NO_LIMITS if gate is None else in_force(gate.tuned, gate.declared)
         return known
 
     def forget(self, name: str) -> None:
@@ -105,9 +95,7 @@ class Book:
     def is_closing(self, name: str) -> bool:
         """Whether it may ever be closed, as it is now."""
         gate, limits = self.gates.get(name), self.limits(name)
-        return gate is not None and bool(
-            limits.limit or rate_of(limits.rate) or limits.paused or gate.closed_until > self.tx.now
-        )
+        return gate is not None and may_close(limits, gate.closed_until, self.tx.now)
 
     @property
     def gated(self) -> frozenset[str]:
@@ -127,7 +115,7 @@ class Book:
     def held(self) -> dict[str, int]:
         if self._held is None:
             self._held = {}
-            for queue, task, breaker, units in self.tx.all(RUNNING):
+            for queue, task, breaker, units in self.tx.all(self.tx.sql.book.RUNNING):
                 for name in (queue_gate(queue), task_gate(task), breaker_gate(breaker)):
                     self._held[name] = self._held.get(name, 0) + units
         return self._held
@@ -139,14 +127,14 @@ class Book:
     # -- asking and charging
 
     def opens(self, name: str, units: int) -> int:
-        """When so many units may pass: OPEN, NOT_BY_TIME or an instant."""
+        """When so many units may pass: OPEN, SHUT or an instant."""
         gate, limits, now = self.gates.get(name), self.limits(name), self.tx.now
         if gate is None:
             return OPEN
         if limits.paused or (limits.limit and not fits(self.held.get(name, 0), limits.limit, units)):
-            return NOT_BY_TIME
-        return max(gate.closed_until if gate.closed_until > now else OPEN,
-                   opening(now, gate.tat, rate_of(limits.rate), units))  # fmt: skip
+            return SHUT
+        opens = rate_opens(gate.tat, now, limits.rate, units)
+        return max(gate.closed_until, opens) if gate.closed_until > now else opens
 
     def charge(self, name: str, units: int) -> None:
         """So many units pass. It was asked before, and is open."""
@@ -155,7 +143,7 @@ class Book:
             return
         if self._held is not None:
             self._held[name] = self._held.get(name, 0) + units
-        rate = rate_of(self.limits(name).rate)
+        rate = limiting(self.limits(name).rate)
         if rate is not None:
             gate.tat, _ = arrive(gate.tat, self.tx.now * 1000, rate, units)
             self._changed.add(name)
@@ -164,18 +152,15 @@ class Book:
         """How many units may pass now, as far as anybody could want."""
         if self.opens(name, 1) != OPEN:
             return 0
-        room, limits, gate = MAX_BATCH, self.limits(name), self.gates.get(name)
-        if limits.limit:
-            room = min(room, max(1, limits.limit - self.held.get(name, 0)))
-        rate = rate_of(limits.rate)
-        if rate is not None and gate is not None:
-            ahead = max(gate.tat - self.tx.now * 1000, 0)
-            room = min(room, max(1, rate.burst - -(-ahead // rate.every)))
-        return room
+        limits, gate = self.limits(name), self.gates.get(name)
+        if gate is None:
+            return MAX_BATCH
+        held = self.held.get(name, 0) if limits.limit else 0
+        return spare(MAX_BATCH, held, limits.limit, gate.tat, self.tx.now, limits.rate)
 
     def closed_for(self, task: str, terms: Terms | None) -> tuple[str, int] | None:
         """The first closed gate of a job, besides those of its queue and its key, and when it opens."""
-        units = 1 if terms is None else terms.units
+        units = units_of(terms)
         names = [task_gate(task)] if terms is None or not terms.breaker else [
             task_gate(task), breaker_gate(terms.breaker)
         ]  # fmt: skip
@@ -186,7 +171,7 @@ class Book:
         return None
 
     def charge_all(self, queue: str, task: str, terms: Terms | None) -> None:
-        units = 1 if terms is None else terms.units
+        units = units_of(terms)
         self.charge(queue_gate(queue), units)
         self.charge(task_gate(task), units)
         if terms is not None and terms.breaker:
@@ -209,7 +194,7 @@ class Book:
         when = self.opens(name, 1)
         if when != OPEN:
             self.find_closed(queue, max(1, self.gates[name].need))
-            return 0 if when == NOT_BY_TIME else 1
+            return 0 if when == SHUT else 1
         return min(count, self.room(name))
 
     def opened_queues(self) -> list[str]:
@@ -228,7 +213,7 @@ class Book:
     def next_opening(self) -> int | None:
         """When time next opens a gate that keeps something; now, if lanes are still to be looked at."""
         now, times = self.tx.now, []
-        for name, _, units in self.tx.all(WAITED_AT):
+        for name, _, units in self.tx.all(self.tx.sql.book.WAITED_AT):
             if name in self.gates:
                 times.append(now if self.gates[name].opening else self.opens(name, units))
         for name, gate in self.gates.items():
@@ -243,7 +228,7 @@ class Book:
     def opens_by_time(self, name: str) -> int:
         """How long until its rate, or the end of a closure, lets one unit through; 0 when they would now."""
         gate, now = self.gates[name], self.tx.now
-        return max(0, gate.closed_until - now, opening(now, gate.tat, rate_of(self.limits(name).rate), 1) - now)
+        return max(0, gate.closed_until - now, rate_opens(gate.tat, now, self.limits(name).rate, 1) - now)
 
     # -- writing
 
@@ -257,4 +242,4 @@ class Book:
         self._changed.clear()
         if rows:
             values = [[gate.name, gate.tat, gate.need, gate.opening] for gate in rows]
-            self.tx.run(SAVE, (msgspec.json.encode(values).decode(),))
+            self.tx.run(self.tx.sql.book.SAVE, (msgspec.json.encode(values).decode(),))

@@ -7,29 +7,16 @@ from typing import Any
 
 import msgspec
 
-from windlass.core.limits import NO_LIMITS, Limits
+from windlass.core.limits import NO_LIMITS, Limits, cut_tat
 from windlass.core.terms import is_strict
 from windlass.errors import StoreError
-from windlass.store.flow import GateInfo, Held, Hold, Tuning
+from windlass.store.flow import GateInfo, Hold, HoldKind, Tuning
 from windlass.store.machine.codes import ASIDE, READY, SOLO, WAITING
 from windlass.store.machine.flow.book import Gate
-from windlass.store.machine.flow.lanes import GAP, WAITS, settle_down
+from windlass.store.machine.flow.lanes import LaneState, settle_down
 from windlass.store.machine.tx import Tx, encode, ids_json
 
 KINDS = ("queue:", "task:", "breaker:")
-
-PUT = (
-    "INSERT INTO gates (name, version, closed_until, opening, declared, tuned, note) VALUES (?, ?, ?, ?, ?, ?, ?) "
-    "ON CONFLICT (name) DO UPDATE SET version = excluded.version, closed_until = excluded.closed_until, "
-    "opening = excluded.opening, need = 0, "
-    "declared = excluded.declared, tuned = excluded.tuned, note = excluded.note"
-)
-NOTE = "SELECT note FROM gates WHERE name = ?"
-WAITING_AT = "SELECT count(*) FROM lanes WHERE state = 1 AND gate = ?"
-KEY = (
-    "SELECT coalesce(sum(coalesce(terms ->> 6, 1)), 0) FROM jobs WHERE state = 3 AND queue = ?1 AND lane IS NOT NULL "
-    "AND lane IN ('k' || ?2, 'o' || ?2, 's' || ?2)"
-)
 
 
 def tune(tx: Tx, tunings: Sequence[Tuning]) -> list[GateInfo]:
@@ -51,7 +38,7 @@ def _tune(tx: Tx, tuning: Tuning) -> bool:
     gate = book.gates.get(name) or Gate(name)
     if tuning.expect not in (-1, gate.version):
         return False
-    note = (tx.value(NOTE, (name,)) or b"") if gate.version else b""
+    note = (tx.value(tx.sql.gates.NOTE, (name,)) or b"") if gate.version else b""
     new_note = note if isinstance(tuning.note, msgspec.UnsetType) else tuning.note
     declared = gate.declared if isinstance(tuning.declared, msgspec.UnsetType) else tuning.declared
     tuned = gate.tuned if isinstance(tuning.tuned, msgspec.UnsetType) else tuning.tuned
@@ -66,14 +53,16 @@ def _tune(tx: Tx, tuning: Tuning) -> bool:
     book.flush()
     version = tx.take_ranks(1)
     opening = int(bool(tx.lanes))
-    tx.run(PUT, (name, version, until, opening, encode(declared).decode(), encode(tuned).decode(), new_note))
+    tx.run(
+        tx.sql.gates.PUT, (name, version, until, opening, encode(declared).decode(), encode(tuned).decode(), new_note)
+    )
     tx.gates = 1
     rate_before = book.limits(name).rate
     book.gates[name] = Gate(name, version, until, gate.tat, 0, opening, declared, tuned)
     book.forget(name)
     rate = book.limits(name).rate
     if rate is not None and rate != rate_before:  # one that was raised is to be felt
-        book.put(name, tat=min(gate.tat, tx.now * 1000 + rate.burst * rate.every))
+        book.put(name, tat=cut_tat(gate.tat, tx.now, rate))
     tx.record("gate_changed", "", [[name, "", "", _what(tuning, was_paused, book.limits(name))]])
     _wake(tx, name)
     return True
@@ -101,7 +90,7 @@ def gates(tx: Tx, names: Sequence[str]) -> list[GateInfo]:
 
 
 def _info(tx: Tx, name: str) -> GateInfo:
-    info = GateInfo(name=name, waiting=tx.value(WAITING_AT, (name,)))
+    info = GateInfo(name=name, waiting=tx.value(tx.sql.gates.WAITING_AT, (name,)))
     if name.startswith("key:"):
         info.held = _held_by_key(tx, name)
     gate = tx.book.gates.get(name)
@@ -109,7 +98,7 @@ def _info(tx: Tx, name: str) -> GateInfo:
         return info
     info.version, info.declared, info.tuned = gate.version, gate.declared, gate.tuned
     info.closed_for = max(0, gate.closed_until - tx.now)
-    info.note = tx.value(NOTE, (name,)) or b""
+    info.note = tx.value(tx.sql.gates.NOTE, (name,)) or b""
     limits = info.limits
     info.held = tx.book.held.get(name, 0) if limits.limit else 0
     info.opens_in = tx.book.opens_by_time(name)
@@ -120,14 +109,14 @@ def _held_by_key(tx: Tx, name: str) -> int:
     """A key's gate names its queue, which may have a colon in it, and its key, which may have one too."""
     parts = name.split(":")[1:]
     ways = [(":".join(parts[:i]), ":".join(parts[i:])) for i in range(1, len(parts))]
-    return max((tx.value(KEY, way) for way in ways), default=0)
+    return max((tx.value(tx.sql.gates.HELD_BY_KEY, way) for way in ways), default=0)
 
 
 def sweep(tx: Tx) -> None:
     """Forget what has nothing to say any more."""
-    tx.run("DELETE FROM keys WHERE tat <= ?", (tx.now * 1000,))
+    tx.run(tx.sql.gates.FORGET_KEYS, (tx.now * 1000,))
     if tx.uniques:
-        tx.run("DELETE FROM uniques WHERE job = 0 AND until <= ?", (tx.now,))
+        tx.run(tx.sql.uniques.FORGET, (tx.now,))
     for name, gate in list(tx.book.gates.items()) if tx.gates else ():
         says_nothing = gate.declared == gate.tuned == NO_LIMITS and gate.closed_until <= tx.now
         if says_nothing and gate.tat <= tx.now * 1000 and not gate.need:
@@ -135,49 +124,31 @@ def sweep(tx: Tx) -> None:
 
 
 def _forget(tx: Tx, name: str) -> None:
-    gone = tx.value(
-        "DELETE FROM gates WHERE name = ?1 AND length(note) = 0 "
-        "AND NOT EXISTS (SELECT 1 FROM lanes WHERE state = 1 AND gate = ?1) RETURNING 1", (name,)
-    )  # fmt: skip
-    if gone:
+    if tx.all(tx.sql.gates.FORGET, (name,)):
         del tx.book.gates[name]
         tx.book.forget(name)
 
 
 # -- why a job is not in the ready order
 
-HELD_JOBS = """
-SELECT j.id, j.state, j.hold, j.queue, coalesce(j.lane, 't' || j.task), j.number, j.place, j.n, coalesce(l.state, 0),
-    l.gate, coalesce(l.opens, 0), coalesce(l.expected, 1), coalesce(l.units, 1), coalesce(l.holder, 0),
-    coalesce((SELECT id FROM jobs WHERE n = l.holder), ''),
-    coalesce((SELECT holder FROM uniques WHERE key = j.terms ->> 10 AND successor = j.n), '')
-FROM json_each(?) AS e CROSS JOIN jobs AS j ON j.id = e.value
-LEFT JOIN lanes AS l ON l.queue = j.queue AND l.name = coalesce(j.lane, 't' || j.task)
-WHERE j.state IN (0, 2)
-"""
-AHEAD = (
-    "SELECT count(*) FROM jobs WHERE state = 2 AND hold = 3 AND queue = ? AND coalesce(lane, 't' || task) = ? "
-    "AND (number, place) < (?, ?)"
-)
-
 
 def holds(tx: Tx, ids: Sequence[str]) -> list[Hold | None]:
-    found = {row[0]: _hold(tx, row[1:]) for row in tx.all(HELD_JOBS, (ids_json(ids),))}
+    found = {row[0]: _hold(tx, row[1:]) for row in tx.all(tx.sql.gates.HOLDS, (ids_json(ids),))}
     return [found.get(id) for id in ids]
 
 
 def _hold(tx: Tx, row: Sequence[Any]) -> Hold | None:
     state, hold, queue, lane, number, place, n, kind, gate, opens, expected, units, holder, holder_id, key_of = row
     if state == WAITING:
-        return Hold(kind=Held.SUCCESSOR, holder=key_of) if key_of else None
+        return Hold(kind=HoldKind.SUCCESSOR, holder=key_of) if key_of else None
     if hold in (0, ASIDE, SOLO):
-        return None if not hold else Hold(kind=Held.ASIDE if hold == ASIDE else Held.SOLO)
-    found = Hold(kind=Held.LANE, lane=lane, ahead=tx.value(AHEAD, (queue, lane, number, place)))
-    if kind == WAITS:
+        return None if not hold else Hold(kind=HoldKind.ASIDE if hold == ASIDE else HoldKind.SOLO)
+    found = Hold(kind=HoldKind.LANE, lane=lane, ahead=tx.value(tx.sql.gates.AHEAD, (queue, lane, number, place)))
+    if kind == LaneState.WAITS:
         found.gate = gate
         when = opens if gate.startswith("key:") else tx.book.opens(gate, units)
         found.opens_in = max(0, when - tx.now) if when > 0 else -1
-    elif kind == GAP:
+    elif kind == LaneState.GAP:
         found.missing, found.opens_in = expected, max(0, opens - tx.now)
     if is_strict(lane) and holder and holder != n:
         found.holder = holder_id

@@ -6,75 +6,43 @@ Jobs are moved elsewhere; here is only what that means for their lanes, and who 
 from __future__ import annotations
 
 from collections import Counter
+from enum import IntEnum
 from typing import Any
 
 import msgspec
 
-from windlass.core.terms import breaker_gate, is_strict, queue_gate, task_gate
+from windlass.core import limits
+from windlass.core.terms import breaker_gate, is_strict, key_gate, queue_gate, task_gate
 from windlass.store.answers import MAX_BATCH
 from windlass.store.machine.codes import FIRST_TERMINAL, LANE, READY
-from windlass.store.machine.flow.book import OPEN as IS_OPEN
-from windlass.store.machine.flow.book import WAITED_AT
 from windlass.store.machine.flow.uniques import succeed
 from windlass.store.machine.jobs.asides import declaring, groups
-from windlass.store.machine.tx import Touch, Tx, Who, decode, encode, ids_json
+from windlass.store.machine.tx import LaneChange, Tx, Who, decode, encode, ids_json
+from windlass.store.shared import REMEMBERED
 
 Name = tuple[str, str]
 """The queue and the name of a lane."""
 
-OPEN, WAITS, HELD, GAP, EMPTY = range(5)
 NONE_SUCH = -1
-REMEMBERED = 7 * 24 * 3_600_000
-"""So long an empty lane knows which number it expects."""
+"""The state of a lane that is not there."""
 
-LOOK = """
-SELECT json_group_array(json_array(e.key, coalesce(l.state, -1), coalesce(l.turn, 0), l.gate, coalesce(l.units, 1),
-    coalesce(l.opens, 0), coalesce(l.holder, 0), coalesce(l.expected, 1), coalesce(l.stood, 0), coalesce(l.stood_at, 0),
-    coalesce(l.head, 0), coalesce(h.n, 0), coalesce(h.number, 0), coalesce(h.terms ->> 3, 0), coalesce(b.state, -1),
-    coalesce(b.hold, 0), coalesce(h.task, ''), coalesce(h.terms ->> 4, 0), coalesce(h.terms ->> 7, ''),
-    coalesce(iif(b.hold = 3, b.n, h.n), 0),
-    coalesce(iif(b.hold = 3, b.crashes > 0 AND b.crashes = b.max_crashes - 1,
-                             h.crashes > 0 AND h.crashes = h.max_crashes - 1), 0),
-    CASE WHEN l.state > 0 AND (e.value ->> 3 OR coalesce(h.n, 0) <> l.head) THEN (
-        SELECT count(*) FROM (SELECT 1 FROM jobs WHERE state = 2 AND hold = 3 AND queue = e.value ->> 0
-                              AND coalesce(lane, 't' || task) = e.value ->> 1 LIMIT ?2)
-    ) WHEN e.value ->> 2 THEN (
-        SELECT count(*) FROM (SELECT 1 FROM jobs WHERE state = 2 AND hold = 3 AND queue = e.value ->> 0
-                              AND coalesce(lane, 't' || task) = e.value ->> 1 LIMIT 2)
-    ) ELSE 0 END))
-FROM jsonb_each(?1) AS e LEFT JOIN lanes AS l ON l.queue = e.value ->> 0 AND l.name = e.value ->> 1
-LEFT JOIN jobs AS h ON h.n = (
-    SELECT n FROM jobs WHERE state = 2 AND hold = 3 AND queue = e.value ->> 0
-        AND coalesce(lane, 't' || task) = e.value ->> 1 ORDER BY number, place LIMIT 1
-)
-LEFT JOIN jobs AS b ON b.n = l.holder AND b.queue = l.queue
-"""
-SET_SOLO = "UPDATE jobs SET hold = 2 WHERE n IN (SELECT value FROM json_each(?))"
-DUE = "SELECT queue, name FROM lanes WHERE opens > 0 AND opens <= ? ORDER BY opens LIMIT ?"
-AT_KEY = "SELECT l.queue, l.name FROM json_each(?) AS e CROSS JOIN lanes AS l ON l.state = 1 AND l.gate = e.value"
-AT_KEYS = (
-    "SELECT value, l.queue, l.name FROM json_each(?1) CROSS JOIN lanes AS l ON l.n IN (SELECT n FROM lanes "
-    "WHERE state = 1 AND gate >= 'key:' || value || ':' AND gate < 'key:' || value || ';' AND queue = value LIMIT ?2)"
-)
-AT_GATES = (
-    "SELECT value, l.queue, l.name FROM json_each(?1) CROSS JOIN lanes AS l ON l.n IN (SELECT n FROM lanes "
-    "WHERE state = 1 AND gate = value LIMIT ?2)"
-)
-OF_QUEUES = (
-    "SELECT e.key, l.name, l.units FROM json_each(?1) AS e CROSS JOIN lanes AS l ON l.n IN (SELECT n FROM lanes "
-    "WHERE state = 1 AND gate = e.value ->> 0 AND queue = e.value ->> 1 ORDER BY turn LIMIT ?2) ORDER BY e.key, l.turn"
-)
-NEXT = "SELECT min(opens) FROM lanes WHERE opens > 0"
-ORPHANED = (
-    "SELECT json_group_array(json_array(l.queue, l.name)) FILTER (WHERE l.state = 2 AND j.n IS NULL), max(l.n), "
-    "count(*) FROM (SELECT * FROM lanes WHERE n > ? ORDER BY n LIMIT ?) AS l "
-    "LEFT JOIN jobs AS j ON j.n = l.holder AND j.queue = l.queue AND j.state < 4"
-)
-FORGET = "DELETE FROM lanes WHERE until > 0 AND until <= ?"
+
+class LaneState(IntEnum):
+    """Where a lane is. The numbers are part of what engines keep: never renumber them."""
+
+    OPEN = 0
+    WAITS = 1
+    """At a gate that is closed to its first job."""
+    HELD = 2
+    """A job has it, and is under way: it is a strict lane."""
+    GAP = 3
+    """A number before that of its first job is missing."""
+    EMPTY = 4
+    """It has no jobs, and remembers a number."""
 
 
 class Look(msgspec.Struct, array_like=True):
-    """A lane as it was and as its jobs are; the order of the fields is the order of LOOK."""
+    """A lane as it was and as its jobs are; the order of the fields is that of LaneSql.LOOK."""
 
     i: int
     state: int
@@ -119,48 +87,48 @@ def refresh(tx: Tx) -> Counter[str]:
     names = list(tx.touched)
     touches, tx.touched = list(tx.touched.values()), {}
     rows, alone = [], []
-    giving: list[tuple[Look, Touch, Name]] = []
-    for look in _looks(tx.value(LOOK, (_asked(names, touches), MAX_BATCH))):
+    giving: list[tuple[Look, LaneChange, Name]] = []
+    for look in _looks(tx.value(tx.sql.lanes.LOOK, (_asked(names, touches), MAX_BATCH))):
         queue, name = names[look.i]
         row = _decide(tx, look, touches[look.i], names[look.i])
         if row is not None:
             rows.append([queue, name, *row])
-            if row[0] == OPEN and look.alone and touches[look.i].free:
+            if row[0] == LaneState.OPEN and look.alone and touches[look.i].free:
                 # It waited here for its gates only, and has no turn.
                 alone.append(look.first)
                 may_give[queue] += 1
                 if is_strict(name):
-                    rows[-1][2], rows[-1][7] = HELD, look.first
-            elif row[0] == GAP and look.stood != look.head:
+                    rows[-1][2], rows[-1][7] = LaneState.HELD, look.first
+            elif row[0] == LaneState.GAP and look.stood != look.head:
                 may_give[queue] += 1  # somebody must set an alarm
-            elif row[0] == OPEN and look.head:
+            elif row[0] == LaneState.OPEN and look.head:
                 giving.append((look, touches[look.i], names[look.i]))
     may_give += _may_give(tx, giving)
     if alone:
-        tx.run(SET_SOLO, (ids_json(alone),))
+        tx.run(tx.sql.lanes.SET_SOLO, (ids_json(alone),))
     if rows:
-        tx.run("INSERT INTO relane VALUES (?)", (encode(rows).decode(),))
+        tx.run(tx.sql.lanes.WRITE, (encode(rows).decode(),))
         tx.lanes = True
     return may_give
 
 
-def _asked(names: list[Name], touches: list[Touch]) -> str:
-    """What LOOK takes: the lanes, each with whether one job left it and one came, and whether it may get on."""
+def _asked(names: list[Name], touches: list[LaneChange]) -> str:
+    """What LaneSql.LOOK takes: the lanes, each with whether one job left it and one came, and whether it may get on."""
     return encode([
         (*name, touch.left and touch.joined == 1, touch.free and not is_strict(name[1]))
         for name, touch in zip(names, touches, strict=True)
     ]).decode()  # fmt: skip
 
 
-def _may_give(tx: Tx, lanes: list[tuple[Look, Touch, Name]]) -> Counter[str]:
+def _may_give(tx: Tx, lanes: list[tuple[Look, LaneChange, Name]]) -> Counter[str]:
     """By queue, how many jobs open lanes may give beyond what somebody was woken for, as far as gates let them."""
     room: dict[tuple[str, str], int] = {}
     may_give: Counter[str] = Counter()
     for look, touch, name in lanes:
         if is_strict(name[1]):
-            count = int(look.state != OPEN)
+            count = int(look.state != LaneState.OPEN)
         else:
-            count = touch.joined if look.state in (OPEN, NONE_SUCH) else look.count
+            count = touch.joined if look.state in (LaneState.OPEN, NONE_SUCH) else look.count
         may_give[name[0]] += _let_through(tx, look, name, count, room)
     return may_give
 
@@ -178,33 +146,33 @@ def _let_through(tx: Tx, look: Look, name: Name, count: int, room: dict[tuple[st
     return count
 
 
-def _was_emptied(look: Look, touch: Touch) -> bool:
+def _was_emptied(look: Look, touch: LaneChange) -> bool:
     """Its only job left, and it or another came."""
     return touch.left and touch.joined == 1 and look.count == 1
 
 
-def _decide(tx: Tx, look: Look, touch: Touch, lane: Name) -> list[Any] | None:
-    """The lane's row as `relane` in steps.sql takes it, behind queue and name. None: there is no such lane."""
-    if look.state == NONE_SUCH and not look.head and not touch.over:
+def _decide(tx: Tx, look: Look, touch: LaneChange, lane: Name) -> list[Any] | None:
+    """The lane's row as LaneSql.WRITE takes it, behind queue and name. None: there is no such lane."""
+    if look.state == NONE_SUCH and not look.head and not touch.gone:
         return None
     holder = look.holder if 0 <= look.holder_state < FIRST_TERMINAL and look.holder not in touch.moved else 0
-    expected = max(look.expected, touch.over + 1)
-    had_jobs = (look.was_head or look.state in (OPEN, WAITS)) and not _was_emptied(look, touch)
+    expected = max(look.expected, touch.gone + 1)
+    had_jobs = (look.was_head or look.state in (LaneState.OPEN, LaneState.WAITS)) and not _was_emptied(look, touch)
     turn = look.turn if had_jobs else tx.take_ranks(1)
-    state, gate, opens, stood, stood_at, until = OPEN, None, 0, 0, 0, 0
+    state, gate, opens, stood, stood_at, until = LaneState.OPEN, None, 0, 0, 0, 0
     if holder:
-        state = OPEN if look.holder_state == READY and look.holder_hold == LANE else HELD
+        state = LaneState.OPEN if look.holder_state == READY and look.holder_hold == LANE else LaneState.HELD
     elif not look.head:
         if lane[1][0] == "s" and expected > 1:
-            state, until = EMPTY, tx.now + REMEMBERED
+            state, until = LaneState.EMPTY, tx.now + REMEMBERED
     elif lane[1][0] == "s" and look.number > expected:
         stood, stood_at = look.head, look.stood_at if look.stood == look.head else tx.now
         if stood_at + look.gap > tx.now:
-            state, opens = GAP, stood_at + look.gap
+            state, opens = LaneState.GAP, stood_at + look.gap
         else:
             expected = look.number
-    if state == OPEN and look.state == WAITS and look.head == look.was_head and not touch.free:
-        state, gate, opens = WAITS, look.gate, look.opens
+    if state == LaneState.OPEN and look.state == LaneState.WAITS and look.head == look.was_head and not touch.free:
+        state, gate, opens = LaneState.WAITS, look.gate, look.opens
     return [state, turn, gate, look.units, opens, holder, expected, stood, stood_at, until]
 
 
@@ -220,8 +188,8 @@ def follow(tx: Tx, openings: bool = True) -> Counter[str]:
     while tx.over:
         may_start += succeed(tx)
     if tx.left:
-        gates = dict.fromkeys(f"key:{queue}:{lane[1:]}" for queue, lane in tx.left)
-        for name in tx.all(AT_KEY, (ids_json(gates),)):
+        gates = dict.fromkeys(key_gate(queue, lane[1:]) for queue, lane in tx.left)
+        for name in tx.all(tx.sql.lanes.AT, (ids_json(gates),)):
             look_again(tx, *name)
         tx.left = set()
     if tx.lanes and tx.gates and openings:
@@ -236,8 +204,13 @@ def follow(tx: Tx, openings: bool = True) -> Counter[str]:
 def open_due(tx: Tx) -> None:
     """Lanes that time opens."""
     # What was put off in this transaction is not due in it.
-    for name in tx.all(DUE, (tx.now, MAX_BATCH)) if tx.opens is not None and tx.opens <= tx.now else ():
+    for name in tx.all(tx.sql.lanes.DUE, (tx.now, MAX_BATCH)) if tx.opens is not None and tx.opens <= tx.now else ():
         look_again(tx, *name)
+
+
+def is_gated(tx: Tx) -> bool:
+    """Whether lanes, gates or unique keys may have something to say."""
+    return bool(tx.lanes or tx.gates or tx.touched or tx.over)
 
 
 def settle_down(tx: Tx) -> None:
@@ -255,6 +228,14 @@ def wake(tx: Tx, may_start: Counter[str], but: int = 0) -> None:
     tx.wake_all(calls, but)
 
 
+def wake_for_left(tx: Tx, may_start: Counter[str], but: int) -> None:
+    """Others are woken for what a claim did not take of what may start now; ``but``: the worker that claimed."""
+    may_start = +may_start
+    if may_start and tx.idle:
+        left = tx.all(tx.sql.claim.CLAIMABLE, (ids_json(may_start), max(may_start.values())))
+        wake(tx, Counter({queue: min(count, may_start[queue]) for queue, count in left}), but)
+
+
 def _open_gates(tx: Tx) -> None:
     """Gates at which lanes wait and that let something through: as many lanes as there are units to be had, of each
     queue, for who works on one may know nothing of the others."""
@@ -263,9 +244,9 @@ def _open_gates(tx: Tx) -> None:
     if tuned:
         # The gate of a queue was tuned, and with it those of all its keys.
         queues = [name.removeprefix("queue:") for name in tuned if name.startswith("queue:")]
-        _look_at_all(tx, AT_KEYS, queues, "queue:")
-        _look_at_all(tx, AT_GATES, [name for name in tuned if not name.startswith("queue:")])
-    rooms = [(name, queue, book.room(name)) for name, queue, _ in tx.all(WAITED_AT) if name not in tuned]
+        _look_at_all(tx, tx.sql.lanes.AT_KEYS, queues, "queue:")
+        _look_at_all(tx, tx.sql.lanes.AT_GATES, [name for name in tuned if not name.startswith("queue:")])
+    rooms = [(name, queue, book.room(name)) for name, queue, _ in tx.all(tx.sql.book.WAITED_AT) if name not in tuned]
     rooms = [(name, queue, room) for name, queue, room in rooms if room]
     if rooms:
         _open_lanes(tx, rooms)
@@ -286,10 +267,10 @@ def _open_lanes(tx: Tx, rooms: list[tuple[str, str, int]]) -> None:
     """Of each gate and queue the lanes that wait, in the order of their turns, as far as there is room."""
     most = max(room for *_, room in rooms)
     left = [room for *_, room in rooms]
-    for i, lane, units in tx.all(OF_QUEUES, (encode(rooms).decode(), most)):
+    for i, lane, units in tx.all(tx.sql.lanes.FIRST_AT, (encode(rooms).decode(), most)):
         gate, queue, _ = rooms[i]
         # What weighs more than there is room for may pass all the same, as the first.
-        if left[i] <= 0 or (units > left[i] and tx.book.opens(gate, units) != IS_OPEN):
+        if left[i] <= 0 or (units > left[i] and tx.book.opens(gate, units) != limits.OPEN):
             left[i] = 0
             continue
         left[i] -= units
@@ -298,7 +279,7 @@ def _open_lanes(tx: Tx, rooms: list[tuple[str, str, int]]) -> None:
 
 def next_opening(tx: Tx) -> int | None:
     """When time next opens a lane, or a gate that keeps something."""
-    times = [tx.value(NEXT)] if tx.lanes else []
+    times = [tx.value(tx.sql.lanes.NEXT)] if tx.lanes else []
     times += [tx.book.next_opening()] if tx.gates else []
     return min((time for time in times if time is not None), default=None)
 
@@ -307,40 +288,33 @@ def leave(tx: Tx, jobs: str, deleted: bool = True) -> None:
     """Jobs, a JSON list of numbers, are about to be deleted or moved to another queue: their lanes go on without."""
     if not (tx.lanes or tx.uniques):
         return
-    for queue, lane, number, unique, n, state in tx.all(LEAVING, (jobs,)):
+    for queue, lane, number, unique, n, state in tx.all(tx.sql.lanes.LEAVING, (jobs,)):
         if state < FIRST_TERMINAL:
             touch = tx.touch(queue, lane)
-            touch.over = max(touch.over, number)
+            touch.gone = max(touch.gone, number)
             touch.moved.add(n)
             if unique and deleted:
                 tx.over.append((unique, n))
-
-
-LEAVING = (
-    "SELECT queue, coalesce(lane, 't' || task), number, coalesce(terms ->> 10, ''), n, state FROM json_each(?) AS e "
-    "CROSS JOIN jobs ON n = e.value WHERE lane IS NOT NULL OR hold = 3 OR terms IS NOT NULL"
-)
 
 
 def sweep(tx: Tx) -> None:
     """Lanes whose holder's record was lost go on, a page at a time; what need not be remembered longer is forgotten."""
     open_due(tx)
     if tx.lanes:
-        orphaned, last, looked = tx.one(ORPHANED, (tx.memo.lane, MAX_BATCH))
+        orphaned, last, looked = tx.one(tx.sql.lanes.ORPHANED, (tx.memo.lane, MAX_BATCH))
         tx.memo.lane = last if looked == MAX_BATCH else 0
         for name in decode(orphaned):
             look_again(tx, *name)
-        tx.run(FORGET, (tx.now,))
+        tx.run(tx.sql.lanes.FORGET, (tx.now,))
 
 
 def put_into(tx: Tx, jobs: list[tuple[int, str, str]]) -> None:
     """Ready jobs (number, queue, lane) that were out of their lanes go back into them, in their places."""
-    tx.run("UPDATE jobs SET hold = 3 WHERE n IN (SELECT value FROM json_each(?))", (ids_json(job[0] for job in jobs),))
+    tx.run(tx.sql.lanes.PUT_INTO, (ids_json(job[0] for job in jobs),))
     for _, queue, lane in jobs:
         tx.touch(queue, lane).joined += 1
 
 
 def is_limited(tx: Tx, queue: str) -> bool:
     """Whether a queue has a limit or a rate."""
-    limits = tx.book.limits(queue_gate(queue)) if tx.gates else None
-    return limits is not None and bool(limits.limit or (limits.rate is not None and limits.rate.every))
+    return bool(tx.gates) and limits.bounds_claims(tx.book.limits(queue_gate(queue)))

@@ -1,369 +1,206 @@
-"""Whose turn it is: claiming from a queue whose jobs are in lanes, or that has a gate.
+"""Whose turn it is in one queue: its open lanes and its plain order give a job each, in turn.
 
-Lanes are read in batches, with the first jobs of each; whose turn it is, is decided here on a heap, and what became of
-the lanes is written back in one step. A lane that must wait is no longer looked at.
+What was read of them lies on a heap. A lane that must wait is no longer looked at. Nothing is read or written here.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from enum import Enum
 from heapq import heapify, heappop, heappush, heapreplace
-from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from windlass.core.lifecycle import runs_alone
-from windlass.core.limits import arrive, fits
-from windlass.core.terms import Terms, is_strict, queue_gate
-from windlass.store.answers import MAX_BATCH
+from windlass.core.limits import SHUT
+from windlass.core.terms import Terms, is_strict, units_of
 from windlass.store.machine.codes import MIDDLE
-from windlass.store.machine.flow.book import NOT_BY_TIME, OPEN, opening, rate_of
-from windlass.store.machine.flow.candidates import CANDIDATE, Candidate
-from windlass.store.machine.flow.lanes import HELD, SET_SOLO, WAITS, is_limited, put_into, refresh
-from windlass.store.machine.flow.lanes import OPEN as IS_OPEN
-from windlass.store.machine.jobs.asides import Group
-from windlass.store.machine.tx import encode, ids_json
-
-if TYPE_CHECKING:
-    from windlass.store.machine.flow.claim import Claiming
-
-LANES = (
-    "SELECT (SELECT turn FROM turns WHERE queue = ?1), "
-    "(SELECT task FROM jobs WHERE state = 2 AND queue = ?1 AND hold = 0 ORDER BY place LIMIT 1), "
-    "json_group_array(json_array(name, band, turn, holder, expected)) FROM (SELECT * FROM lanes "
-    "WHERE queue = ?1 AND state = 0 ORDER BY band, turn LIMIT ?2)"
-)
-HEADS = (
-    f"SELECT json_group_array({CANDIDATE.format('j.')}) FROM jsonb_each(?1) AS e "
-    "CROSS JOIN jobs AS j ON j.n IN (SELECT n FROM jobs "
-    "WHERE state = 2 AND hold = 3 AND queue = ?2 AND coalesce(lane, 't' || task) = e.value ->> 0 "
-    "AND (e.value ->> 1 = 0 OR n = e.value ->> 1) ORDER BY number, place LIMIT ?3)"
-)
-KEYS = (
-    "SELECT json_group_array(json_array(value, (SELECT coalesce(sum(coalesce(terms ->> 6, 1)), 0) FROM jobs "
-    "WHERE state = 3 AND queue = ?2 AND lane IS NOT NULL AND lane IN ('k' || value, 'o' || value, 's' || value)), "
-    "coalesce((SELECT tat FROM keys WHERE queue = ?2 AND key = value), 0))) FROM json_each(?1)"
-)
-PLAIN = "SELECT n, task FROM jobs WHERE state = 2 AND queue = ? AND hold = 0 ORDER BY place LIMIT ?"
-SAVE_KEYS = "INSERT OR REPLACE INTO keys SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?)"
-
-_terms = msgspec.json.Decoder(Terms).decode
+from windlass.store.machine.flow.candidates import Candidate
+from windlass.store.machine.flow.gating import Gating, lane_name, terms_of
+from windlass.store.machine.flow.grants import Grants
+from windlass.store.machine.flow.lanes import LaneState, is_limited
 
 
-class Lane(msgspec.Struct, array_like=True):
-    """An open lane, or the plain order (without a name), with the first of its jobs."""
+class Contender(msgspec.Struct, array_like=True):
+    """Whose turn it may be: an open lane, or the plain order (without a name), with the first of its jobs.
+
+    ``band`` and ``turn``: the smaller, the sooner. ``whole``: all of its ready jobs were read.
+    """
 
     name: str
     band: int
     turn: int
     holder: int = 0
     expected: int = 1
-    jobs: deque[Any] = msgspec.field(default_factory=deque)
+    jobs: deque[Candidate] = msgspec.field(default_factory=deque)
     whole: bool = False
-    """All of its ready jobs were read."""
 
     def band_of(self, job: Candidate) -> int:
         return MIDDLE if is_strict(self.name) else job.place >> 56
 
-
-_lanes = msgspec.json.Decoder(list[Lane]).decode
-
-
-class KeyGate:
-    """What a key holds, and its rate."""
-
-    __slots__ = ("changed", "held", "tat")
-
-    def __init__(self, held: int, tat: int) -> None:
-        self.held, self.tat, self.changed = held, tat, False
+    def put(self, jobs: list[Candidate], depth: int) -> None:
+        """Its first jobs in order, of which so many were asked for."""
+        self.jobs, self.whole = deque(jobs), len(jobs) < depth
 
 
-def terms_of(job: Candidate) -> Terms | None:
-    return None if job.terms is None else _terms(job.terms)
+class Left(Enum):
+    """What is left of a queue that was to give some jobs."""
 
-
-def lane_name(job: Candidate, gated: bool) -> str:
-    return job.lane or (f"t{job.task}" if gated else "")
-
-
-class Gating:
-    """The gates of one exchange: what keeps a job, and what its grant is charged to."""
-
-    def __init__(self, claiming: Claiming) -> None:
-        self.tx = claiming.tx
-        self.keys: dict[tuple[str, str], KeyGate] = {}
-
-    def is_shut(self, queue: str, units: int = 1) -> bool:
-        """Whether the queue's own gate is closed; who finds it so is remembered."""
-        if not self.tx.gates or self.tx.book.opens(queue_gate(queue), units) == OPEN:
-            return False
-        self.tx.book.find_closed(queue, units)
-        return True
-
-    def is_gated(self, task: str) -> bool:
-        return bool(self.tx.gates) and task in self.tx.book.gated
-
-    def closed(self, job: Candidate, terms: Terms | None) -> tuple[str, int] | None:
-        """The first closed gate of a job besides its queue's, and when it opens."""
-        found = self.tx.book.closed_for(job.task, terms) if self.tx.gates else None
-        if found is not None or terms is None or not terms.key:
-            return found
-        limit, rate = self._of_key(job.queue, terms)
-        if not limit and rate is None:
-            return None
-        key = self._key(job.queue, terms.key)
-        if not fits(key.held, limit, terms.units):
-            return f"key:{job.queue}:{terms.key}", NOT_BY_TIME
-        when = opening(self.tx.now, key.tat, rate, terms.units)
-        return None if when == OPEN else (f"key:{job.queue}:{terms.key}", when)
-
-    def charge(self, job: Candidate, terms: Terms | None) -> None:
-        if self.tx.gates:
-            self.tx.book.charge_all(job.queue, job.task, terms)
-        if terms is not None and terms.key:
-            limit, rate = self._of_key(job.queue, terms)
-            if limit or rate is not None:
-                key = self._key(job.queue, terms.key)
-                key.held += terms.units
-                if rate is not None:
-                    key.tat, _ = arrive(key.tat, self.tx.now * 1000, rate, terms.units)
-                    key.changed = True
-
-    def _of_key(self, queue: str, terms: Terms) -> tuple[int, Any]:
-        """The limit and the rate of a key: the queue's gate says so, or the job's terms do."""
-        limit, rate = terms.key_limit, terms.key_rate
-        if self.tx.gates:
-            said = self.tx.book.limits(queue_gate(queue))
-            limit = limit if said.key_limit is None else said.key_limit
-            rate = rate if said.key_rate is None else said.key_rate
-        return limit, rate_of(rate)
-
-    def _key(self, queue: str, key: str) -> KeyGate:
-        if (queue, key) not in self.keys:
-            self.read_keys(queue, [key])
-        return self.keys[queue, key]
-
-    def read_keys(self, queue: str, keys: list[str]) -> None:
-        missing = [key for key in dict.fromkeys(keys) if (queue, key) not in self.keys]
-        if missing:
-            found = msgspec.json.decode(self.tx.value(KEYS, (ids_json(missing), queue)))
-            self.keys.update(((queue, key), KeyGate(held, tat)) for key, held, tat in found)
-
-    def needs_key(self, queue: str, terms: Terms | None) -> bool:
-        if terms is None or not terms.key:
-            return False
-        limit, rate = self._of_key(queue, terms)
-        return bool(limit) or rate is not None
-
-    def write(self) -> None:
-        rows = [[*name, key.tat] for name, key in self.keys.items() if key.changed]
-        if rows:
-            self.tx.run(SAVE_KEYS, (encode(rows).decode(),))
+    ENOUGH = 0
+    """It gave them all."""
+    UNREAD = 1
+    """There may be more, which has to be read first."""
+    NOTHING = 2
+    """It gives no more in this claim."""
 
 
 class Turns:
-    """One queue in one exchange."""
+    """One queue in one claim, with what is to be written about it."""
 
-    def __init__(self, claiming: Claiming, queue: str, aside: list[Group]) -> None:
-        self.claiming, self.tx, self.queue, self.aside = claiming, claiming.tx, queue, aside
-        self.gating = claiming.gating
-        self.limited = is_limited(self.tx, queue)
-        self._heap: list[tuple[int, int, int, Lane]] = []
+    def __init__(self, grants: Grants, gating: Gating, queue: str, deep: int) -> None:
+        self.grants, self.gating, self.queue = grants, gating, queue
+        self.limited = is_limited(grants.tx, queue)
+        self.wide = 0
+        """So many lanes are to be read next; 0: as many as there may be jobs."""
+        self.deep = deep
+        """So many times the jobs of each lane are to be read that would do if all lanes gave alike."""
+        self.is_read = self.is_over = False
+        """``is_read``: it may give of what was read. ``is_over``: it gives no more in this claim."""
+        self._heap: list[tuple[int, int, int, Contender]] = []
         self._edge: tuple[int, int] | None = None
-        self._clear()
+        self.clear()
 
-    def _clear(self) -> None:
-        self._rows: dict[str, list[Any]] = {}
-        self._unfit: list[Candidate] = []
-        self._back: list[tuple[int, str, str]] = []
-        self._solo: list[int] = []
-        self._plain_turn = 0
+    def clear(self) -> None:
+        """What was to be written is."""
+        self.rows: dict[str, list[object]] = {}
+        """Lanes that had their turns, as LaneSql.WRITE takes them."""
+        self.unfit: list[Candidate] = []
+        self.back: list[tuple[int, str, str]] = []
+        """Jobs of the plain order that go into lanes, with their queues and lanes."""
+        self.solo: list[int] = []
+        """First jobs of lanes that must run alone."""
+        self.plain_turn = 0
+        """The turn that the plain order had last; 0: it had none."""
 
-    def take(self, most: int) -> None:
-        """Grant up to so many jobs, each from the lane whose turn it is."""
-        going, wide = True, most
-        while going and most > 0 and not self.claiming.more and not self.claiming.alone:
-            before = len(self.claiming.granted)
-            if self.gating.is_shut(self.queue) or (self.limited and self.claiming.now == 0):
-                return
-            self._read(most, wide)
-            going = self._round(most)
-            granted = len(self.claiming.granted) - before
-            most -= granted
-            wide = most if granted else min(2 * wide, MAX_BATCH)  # many lanes come to wait: read more of them at once
-            self._write()
+    def has_room(self) -> bool:
+        """Whether the queue's gate lets anything through, and the worker could start it."""
+        return not self.gating.is_shut(self.queue) and not (self.limited and self.grants.now == 0)
 
-    # -- reading
-
-    def _lanes(self, wide: int) -> tuple[int, list[Lane]]:
-        """The turn the plain order last had, and the open lanes that come first."""
-        gated = self.tx.book.gated if self.tx.gates else ()
-        while True:
-            turn, first, lanes = self.tx.one(LANES, (self.queue, wide if self.claiming.now != 0 else 0))
-            if first not in gated:
-                return turn or 0, _lanes(lanes)
-            # Jobs that came into the plain order before their tasks were gated go into the lanes of these.
-            rows = self.tx.all(PLAIN, (self.queue, MAX_BATCH))
-            put_into(self.tx, [(n, self.queue, f"t{task}") for n, task in rows if task in gated])
-            self.claiming.opened += refresh(self.tx)
-
-    def _read(self, most: int, wide: int) -> None:
-        """The lanes that come first, at most ``wide`` of them, with what they need to give ``most`` jobs."""
-        turn, lanes = self._lanes(wide)
-        self._edge = (lanes[-1].band, lanes[-1].turn) if len(lanes) == wide else None
-        depth = 1 if self._edge else -(-most // (len(lanes) + 1)) + 1
-        heads = self._heads(lanes, depth) if lanes else {}
-        for lane in lanes:
-            lane.jobs = deque(sorted(heads.get(lane.name, ()), key=lambda job: (job.number, job.place)))
-            lane.whole = len(lane.jobs) < depth
-        plain = Lane("", 0, turn)
-        depth = min(most, depth) if lanes else most
-        found = self.claiming.read_plain(self.queue, depth, self.aside)
-        plain.jobs, plain.whole = deque(found), len(found) < depth
-        self.claiming.read_graphs([job for lane in (*lanes, plain) for job in lane.jobs])
-        if found:
-            plain.band = found[0].place >> 56
-            lanes.append(plain)
-        self._heap = [(lane.band, lane.turn, i, lane) for i, lane in enumerate(lanes)]
+    def start(self, contenders: list[Contender], edge: tuple[int, int] | None) -> None:
+        """Begin with what was read. ``edge``: more lanes come behind this band and turn."""
+        self._edge, self.is_read = edge, True
+        self._heap = [(one.band, one.turn, i, one) for i, one in enumerate(contenders)]
         heapify(self._heap)
 
-    def _heads(self, lanes: list[Lane], depth: int) -> dict[str, list[Candidate]]:
-        names = encode([(lane.name, lane.holder) for lane in lanes]).decode()
-        heads: dict[str, list[Candidate]] = {}
-        keys = []
-        for job in self.claiming.read(HEADS, (names, self.queue, depth)):
-            heads.setdefault(job.lane or f"t{job.task}", []).append(job)
-            terms = terms_of(job)
-            if terms is not None and self.gating.needs_key(self.queue, terms):
-                keys.append(terms.key)
-        self.gating.read_keys(self.queue, keys)
-        return heads
-
-    # -- deciding
-
-    def _round(self, most: int) -> bool:
-        """Grant from what was read. True: there may be more to read."""
-        heap, enough = self._heap, len(self.claiming.granted) + most
+    def give(self, most: int) -> Left:
+        """Grant up to so many jobs of what was read, each from whoever's turn it is."""
+        heap, before = self._heap, len(self.grants.granted)
+        if self.grants.now == 0 and not self._only_plain():
+            return Left.NOTHING
         unread = self._edge is not None
-        while heap and len(self.claiming.granted) < enough:
-            lane = self._next()
-            if lane is None:
-                return True
-            if not lane.jobs:
+        while heap and len(self.grants.granted) < before + most:
+            one = self._next()
+            if one is None:
+                return Left.UNREAD
+            if not one.jobs:
                 heappop(heap)
-                unread = unread or not lane.whole
-                self._keep(lane)
-            elif not self._look(lane, lane.jobs[0]):
-                return False
-            elif self.claiming.now == 0:
-                if self.limited:
-                    return False
-                self._only_plain()
-        return unread or bool(self._back or self._unfit)
+                unread = unread or not one.whole
+                self._keep(one)
+            elif not self._look(one, one.jobs[0]) or (self.grants.now == 0 and not self._only_plain()):
+                return Left.NOTHING
+        if len(self.grants.granted) >= before + most:
+            return Left.ENOUGH
+        return Left.UNREAD if unread or self.back or self.unfit else Left.NOTHING
 
-    def _next(self) -> Lane | None:
-        """The lane whose turn it is; None if what is to come has to be read first."""
+    def _next(self) -> Contender | None:
+        """Whose turn it is; None if what is to come has to be read first."""
         while True:
-            band, turn, i, lane = self._heap[0]
+            band, turn, i, one = self._heap[0]
             beyond = self._edge is not None and (band, turn) > self._edge
             # What goes back into a lane may be its head.
-            if beyond or self.claiming.alone or (self._back and lane.name) or not (lane.jobs or lane.whole):
+            if beyond or self.grants.alone or (self.back and one.name) or not (one.jobs or one.whole):
                 return None
-            if not lane.jobs or lane.band_of(lane.jobs[0]) == band:
-                return lane
-            heapreplace(self._heap, (lane.band_of(lane.jobs[0]), turn, i, lane))
+            if not one.jobs or one.band_of(one.jobs[0]) == band:
+                return one
+            heapreplace(self._heap, (one.band_of(one.jobs[0]), turn, i, one))
 
-    def _only_plain(self) -> None:
-        """No more from lanes: more could not start at once."""
+    def _only_plain(self) -> bool:
+        """No more from lanes, for more could not start at once. False: nothing of this queue could."""
         self._heap[:] = [entry for entry in self._heap if not entry[3].name]
         self._edge = None
+        return not self.limited
 
-    def _look(self, lane: Lane, job: Candidate) -> bool:
-        """The lane whose turn it is gives its head, or nothing. False: nothing more of this queue."""
-        claiming, terms = self.claiming, terms_of(job)
-        units = 1 if terms is None else terms.units
-        fit = claiming.fits(job)
+    def _look(self, one: Contender, job: Candidate) -> bool:
+        """Who has the turn gives the first job, or nothing. False: nothing more of this queue."""
+        grants, terms = self.grants, terms_of(job)
+        fit = grants.fits(job)
         closed = self.gating.closed(job, terms) if fit else None
         # A lane that must wait anyway does not keep the others, however much its head weighs.
-        if fit and closed is None and self.gating.is_shut(self.queue, units):
+        if fit and closed is None and self.gating.is_shut(self.queue, units_of(terms)):
             return False
-        lane.jobs.popleft()
+        one.jobs.popleft()
         if not fit:
-            self._unfit.append(job)
-            strange = not claiming.is_over(job) and not claiming.is_stopped(job)
-            self._pass(lane, job.n if strange else 0)
-        elif not lane.name and job.hold == 0 and self.gating.is_gated(job.task):
-            self._back.append((job.n, self.queue, f"t{job.task}"))
+            self.unfit.append(job)
+            strange = not grants.is_expired(job) and not grants.is_stopped(job)
+            self._pass(one, job.n if strange else 0)
+        elif not one.name and job.hold == 0 and self.gating.is_gated(job.task):
+            self.back.append((job.n, self.queue, f"t{job.task}"))
         elif closed is not None:
-            self._wait(lane, job, closed, units)
-        elif lane.name and runs_alone(job.crashes, job.max_crashes):
-            self._solo.append(job.n)
-            self._pass(lane, job.n)
-            claiming.alone = True
+            self._wait(one, job, closed, units_of(terms))
+        elif one.name and runs_alone(job.crashes, job.max_crashes):
+            self.solo.append(job.n)
+            self._pass(one, job.n)
+            grants.alone = True
         else:
-            self._grant(lane, job, terms)
+            self._grant(one, job, terms)
         return True
 
-    def _wait(self, lane: Lane, job: Candidate, closed: tuple[str, int], units: int) -> None:
-        """The head is kept by a gate. What was set aside goes back into its lane, which then does so too."""
-        self.claiming.turned_away += 1
-        if not lane.name:
-            self._back.append((job.n, self.queue, lane_name(job, gated=True)))
-            self._pass(lane, 0)
+    def _wait(self, one: Contender, job: Candidate, closed: tuple[str, int], units: int) -> None:
+        """A gate keeps the first job. What was set aside goes back into its lane, which then waits for it."""
+        self.grants.turned_away += 1
+        if not one.name:
+            self.back.append((job.n, self.queue, lane_name(job, gated=True)))
+            self._pass(one, 0)
             return
-        self.claiming.passed = True
+        self.grants.passed = True
         heappop(self._heap)
         gate, when = closed
-        opens = when if gate.startswith("key:") and when != NOT_BY_TIME else 0
-        self._rows[lane.name] = self._row(lane, WAITS, gate, units, opens, lane.holder)
+        opens = when if gate.startswith("key:") and when != SHUT else 0
+        self._write(one, LaneState.WAITS, one.holder, gate, units, opens)
 
-    def _pass(self, lane: Lane, holder: int) -> None:
-        """The head went without being granted; a strict lane may be its own all the same."""
-        if not is_strict(lane.name):
-            self._keep(lane)
+    def _pass(self, one: Contender, holder: int) -> None:
+        """The first job went without being granted; a strict lane may be its own all the same."""
+        if not is_strict(one.name):
+            self._keep(one)
             return
         heappop(self._heap)
         if holder:
-            self._rows[lane.name] = self._row(lane, HELD, None, 1, 0, holder)
+            self._write(one, LaneState.HELD, holder)
 
-    def _grant(self, lane: Lane, job: Candidate, terms: Terms | None) -> None:
-        claiming = self.claiming
+    def _grant(self, one: Contender, job: Candidate, terms: Terms | None) -> None:
+        grants = self.grants
         self.gating.charge(job, terms)
-        claiming.grant(job)
-        if claiming.now > 0 and (lane.name or self.limited or job.lane):
-            claiming.now -= 1
+        grants.grant(job)
+        if grants.now > 0 and (one.name or self.limited or job.lane):
+            grants.now -= 1
         heappop(self._heap)
-        lane.turn = self.tx.take_ranks(1)
-        if is_strict(lane.name):
-            self._rows[lane.name] = self._row(lane, HELD, None, 1, 0, job.n)
+        one.turn = grants.tx.take_ranks(1)
+        if is_strict(one.name):
+            self._write(one, LaneState.HELD, job.n)
             return
-        self._keep(lane)
-        if not lane.name:
-            self._plain_turn = lane.turn
-        band = lane.band_of(lane.jobs[0]) if lane.jobs else lane.band_of(job)
-        heappush(self._heap, (band, lane.turn, -1, lane))
+        self._keep(one)
+        if not one.name:
+            self.plain_turn = one.turn
+        band = one.band_of(one.jobs[0]) if one.jobs else one.band_of(job)
+        heappush(self._heap, (band, one.turn, -1, one))
 
-    def _keep(self, lane: Lane) -> None:
-        if lane.name:
-            self._rows[lane.name] = self._row(lane, IS_OPEN, None, 1, 0, lane.holder)
+    def _keep(self, one: Contender) -> None:
+        if one.name:
+            self._write(one, LaneState.OPEN, one.holder)
 
-    def _row(self, lane: Lane, state: int, gate: str | None, units: int, opens: int, holder: int) -> list[Any]:
-        return [self.queue, lane.name, state, lane.turn, gate, units, opens, holder, lane.expected, 0, 0, 0]
-
-    # -- writing
-
-    def _write(self) -> None:
-        tx, claiming = self.tx, self.claiming
-        if self._unfit:
-            claiming.write()
-            claiming.turn_away(self.queue, self._unfit)
-            claiming.passed = True
-        if self._solo:
-            tx.run(SET_SOLO, (ids_json(self._solo),))
-        if claiming.taken or self._rows or self._plain_turn:
-            claiming.write_turns(encode(list(self._rows.values())).decode(), self.queue, self._plain_turn)
-        if self._back:
-            put_into(tx, self._back)
-        claiming.opened += refresh(tx)
-        claiming.more = claiming.more or claiming.turned_away >= MAX_BATCH
-        self._clear()
+    def _write(
+        self, one: Contender, state: LaneState, holder: int, gate: str | None = None, units: int = 1, opens: int = 0
+    ) -> None:
+        self.rows[one.name] = [
+            self.queue, one.name, int(state), one.turn, gate, units, opens, holder, one.expected, 0, 0, 0,
+        ]  # fmt: skip

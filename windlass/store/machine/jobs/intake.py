@@ -93,7 +93,7 @@ class Intake:
         """Keys that more than one call of the batch is about."""
         self._room = Room(tx, jobs)
         self._replacing = Replacing(tx)
-        self._holds: dict[str, uniques.Hold] | None = uniques.held(tx, self._unique)
+        self._holds: dict[str, uniques.Key] | None = uniques.held(tx, self._unique)
         """Who has the keys, as of now; None: to be read anew."""
         self._base: dict[str, int] | None = None
         self._ready: Counter[str] = Counter()
@@ -121,13 +121,13 @@ class Intake:
         self._add(job, row, hold)
         return ACCEPTED
 
-    def _holder(self, key: str) -> uniques.Hold | None:
+    def _holder(self, key: str) -> uniques.Key | None:
         if self._holds is None:
             self._write()
             self._holds = uniques.held(self.tx, self._unique)
         return self._holds.get(key)
 
-    def _meet(self, job: NewJob, hold: uniques.Hold) -> Answer | None:
+    def _meet(self, job: NewJob, hold: uniques.Key) -> Answer | None:
         """Its unique key is held: what becomes of it. None: it is accepted as the holder's successor."""
         assert job.terms is not None
         call = self._replacing.meet(job, job.terms, hold)
@@ -164,9 +164,9 @@ class Intake:
         if hold is not None and hold.holder == old.id:
             hold.state = FAILED
             if not hold.is_held(self.tx.now):
-                del holds[hold.key]
+                del holds[hold.name]
 
-    def _add(self, job: NewJob, row: list[Any], hold: uniques.Hold | None) -> None:
+    def _add(self, job: NewJob, row: list[Any], hold: uniques.Key | None) -> None:
         """``hold``: it is the successor of who has its key."""
         tx, terms = self.tx, job.terms
         if hold is not None:
@@ -186,16 +186,16 @@ class Intake:
             if terms.unique in self._again:
                 self._remember(terms.unique, job, row, hold)
 
-    def _remember(self, key: str, job: NewJob, row: list[Any], hold: uniques.Hold | None) -> None:
+    def _remember(self, key: str, job: NewJob, row: list[Any], hold: uniques.Key | None) -> None:
         """For the next call that is about the key."""
         if hold is None:
             until = self._keys[-1][2]
-            hold = uniques.Hold(key, job.id, 0, until, row[STATE])
+            hold = uniques.Key(key, job.id, 0, until, row[STATE])
             if self._holds is not None:
                 self._holds[key] = hold
         else:
             hold.successor = True
-        hold.target = uniques.Target(0, job.id, job.task, job.queue, row[STATE], self.tx.now, 0, job.max_crashes)
+        hold.target = uniques.Replaceable(0, job.id, job.task, job.queue, row[STATE], self.tx.now, 0, job.max_crashes)
         hold.target.row = row
 
     def _write(self) -> None:

@@ -53,7 +53,7 @@ def note_lanes(tx: Tx) -> Counter[str]:
                 touch.joined += 1
                 joined[queue] += 1
             if goes >= FIRST_TERMINAL:
-                touch.over = max(touch.over, number)
+                touch.gone = max(touch.gone, number)
         if was == RUNNING:
             tx.left.add((queue, lane))
         if unique:

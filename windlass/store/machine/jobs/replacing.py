@@ -10,7 +10,7 @@ from windlass.core.job import NewJob
 from windlass.core.terms import Policy, Terms
 from windlass.store.answers import Accept, Answer
 from windlass.store.machine.codes import BAND, FIRST_TERMINAL, READY, RUNNING, SCHEDULED, WAITING, to_text
-from windlass.store.machine.flow.uniques import Hold, Target, wake_for_due
+from windlass.store.machine.flow.uniques import Key, Replaceable, wake_for_due
 from windlass.store.machine.jobs.moves import shift
 from windlass.store.machine.jobs.rows import DUE, META, PAYLOAD, PLACE, PRIORITY, STATE, VERSION
 from windlass.store.machine.tx import Tx, encode
@@ -33,9 +33,9 @@ class Replacing:
         """By queue, how many more jobs are ready since calls put them off."""
         self.changed = False
         self._contents: dict[int, list[Any]] = {}
-        self._due: dict[int, tuple[Target, int]] = {}
+        self._due: dict[int, tuple[Replaceable, int]] = {}
 
-    def meet(self, job: NewJob, terms: Terms, hold: Hold) -> Call:
+    def meet(self, job: NewJob, terms: Terms, hold: Key) -> Call:
         target = hold.target
         if not 0 <= hold.state < FIRST_TERMINAL or terms.policy is Policy.KEEP:
             event = [job.id, job.task, job.queue, {"holder": hold.holder}]
@@ -51,7 +51,7 @@ class Replacing:
             self._put_off(target, min(due, target.enqueued_at + terms.most) if terms.most else due)
         return Call(Answer(Accept.REPLACED, "", target.id), "replaced", [target.id, target.task, target.queue])
 
-    def _replace(self, target: Target, job: NewJob) -> None:
+    def _replace(self, target: Replaceable, job: NewJob) -> None:
         self.changed = True
         payload, meta = to_text(job.payload), to_text(job.meta)
         if target.row:
@@ -60,7 +60,7 @@ class Replacing:
         else:
             self._contents[target.n] = [target.n, payload, meta, job.version, job.priority]
 
-    def _put_off(self, target: Target, due: int) -> None:
+    def _put_off(self, target: Replaceable, due: int) -> None:
         """A holder or successor is due at another time."""
         if target.state != WAITING:
             state = SCHEDULED if due > self.tx.now else READY
@@ -72,7 +72,7 @@ class Replacing:
             self._due.pop(target.n, None)  # they become ready in the order of their last calls
             self._due[target.n] = target, due
 
-    def _put_off_new(self, target: Target, due: int) -> None:
+    def _put_off_new(self, target: Replaceable, due: int) -> None:
         row = target.row
         if target.state == READY:
             if row[STATE] != READY:
@@ -94,7 +94,7 @@ class Replacing:
             self.tx.run(self.tx.sql.replacing.PUT_OFF, (encode(waiting).decode(),))
         self._move([(target, due) for target, due in moved if target.state != WAITING])
 
-    def _move(self, moved: list[tuple[Target, int]]) -> None:
+    def _move(self, moved: list[tuple[Replaceable, int]]) -> None:
         later = [(due, target.queue) for target, due in moved if target.state == SCHEDULED]
         if later:
             wake_for_due(self.tx, *min(later))
@@ -103,6 +103,6 @@ class Replacing:
         self.tx.wake_queues(ready - in_lanes)
 
 
-def _row(target: Target, due: int) -> list[Any]:
+def _row(target: Replaceable, due: int) -> list[Any]:
     goes = [SCHEDULED, due, 0] if target.state == SCHEDULED else [READY, 0, int(target.stays)]
     return [target.n, *goes, None, None, None, target.crashes, target.max_crashes]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from windlass.core.limits import OPEN
 from windlass.core.terms import queue_gate
 from windlass.store.jobs import BeatReply, Presence
-from windlass.store.machine.flow.book import OPEN
 from windlass.store.machine.graphs.todos import work_off
 from windlass.store.machine.jobs.asides import groups, undeclare
 from windlass.store.machine.jobs.recovery import bury, recover

@@ -9,13 +9,13 @@ import msgspec
 
 from windlass.core.limits import NO_LIMITS, Limits
 from windlass.core.terms import Terms
-from windlass.store.flow import GateInfo, Held, Hold, Tuning, UniqueInfo
+from windlass.store.flow import GateInfo, Hold, HoldKind, Tuning, UniqueInfo
 from windlass.store.redis.wire.packing import as_text, encode
 
 _USUAL_TERMS = msgspec.structs.astuple(Terms())
 read_terms = msgspec.msgpack.Decoder(Terms).decode
 _limits = msgspec.msgpack.Decoder(Limits).decode
-_hold = msgspec.msgpack.Decoder(tuple[Held, str, str, str, int, int, int]).decode
+_hold = msgspec.msgpack.Decoder(tuple[HoldKind, str, str, str, int, int, int]).decode
 GATE = 10
 
 

@@ -5,6 +5,16 @@ What a statement takes and what it answers is said by the Protocols in ``store/m
 
 from __future__ import annotations
 
+from windlass.store.machine.flow.sql import (
+    BookSql,
+    CandidateSql,
+    ClaimSql,
+    GateSql,
+    LaneSql,
+    SettlingSql,
+    TurnSql,
+    UniqueSql,
+)
 from windlass.store.machine.graphs.sql import (
     AuditSql,
     InheritedSql,
@@ -37,12 +47,17 @@ from windlass.store.machine.sql import TxSql
 from windlass.store.sqlite.sql import (
     asides,
     audits,
+    book,
+    candidates,
     changes,
+    claim,
     expiry,
     find,
+    gates,
     inherited,
     intake,
     items,
+    lanes,
     logs,
     lookups,
     moves,
@@ -55,11 +70,14 @@ from windlass.store.sqlite.sql import (
     retention,
     room,
     rows,
+    settling,
     staging,
     summaries,
     sweeps,
     todos,
+    turns,
     tx,
+    uniques,
     views,
     walks,
     watches,
@@ -73,12 +91,17 @@ class SQLiteStatements:
     tx: TxSql = tx
     asides: AsideSql = asides
     audits: AuditSql = audits
+    book: BookSql = book
+    candidates: CandidateSql = candidates
     changes: ChangeSql = changes
+    claim: ClaimSql = claim
     expiry: ExpirySql = expiry
     find: FindSql = find
+    gates: GateSql = gates
     inherited: InheritedSql = inherited
     intake: IntakeSql = intake
     items: ItemSql = items
+    lanes: LaneSql = lanes
     logs: LogSql = logs
     lookups: LookupSql = lookups
     moves: MoveSql = moves
@@ -91,10 +114,13 @@ class SQLiteStatements:
     retention: RetentionSql = retention
     room: RoomSql = room
     rows: RowSql = rows
+    settling: SettlingSql = settling
     staging: StagingSql = staging
     summaries: SummarySql = summaries
     sweeps: SweepSql = sweeps
     todos: TodoSql = todos
+    turns: TurnSql = turns
+    uniques: UniqueSql = uniques
     views: ViewSql = views
     walks: WalkSql = walks
     watches: WatchSql = watches
