@@ -12,6 +12,7 @@ from windlass.store.machine.flow.sql import (
     BookSql,
     CandidateSql,
     ClaimSql,
+    ExchangeSql,
     GateSql,
     LaneSql,
     SettlingSql,
@@ -84,6 +85,7 @@ class Statements(Protocol):
     candidates: CandidateSql
     changes: ChangeSql
     claim: ClaimSql
+    exchange: ExchangeSql
     expiry: ExpirySql
     find: FindSql
     gates: GateSql

@@ -21,6 +21,7 @@ from windlass.core.job import Finished
 from windlass.store.base import StoreSettings
 from windlass.store.clock import Tick, tick
 from windlass.store.jobs import Presence
+from windlass.store.machine.effects import Effects
 from windlass.store.machine.flow.book import GateBook
 from windlass.store.machine.sql import Statements
 from windlass.store.skills import Skills
@@ -70,22 +71,6 @@ class Memo:
         return skills
 
 
-class LaneChange:
-    """What happened to a lane.
-
-    ``joined``: so many jobs came into it. ``left``: one or more went out of its line. ``gone``: the highest number of
-    those that have ended or were deleted. ``moved``: jobs that went to another queue or were deleted. ``free``: it may
-    get on where it waits.
-    """
-
-    __slots__ = ("free", "gone", "joined", "left", "moved")
-
-    def __init__(self) -> None:
-        self.joined = self.gone = 0
-        self.moved: set[int] = set()
-        self.free = self.left = False
-
-
 class Connection(Protocol):
     """What a driver runs statements on."""
 
@@ -106,14 +91,7 @@ class Tx:
         self.mail: dict[str, list[Finished]] = {}
         self._counts: Counter[tuple[str, str, int | str]] = Counter()
         """By task, queue and kind: events to be added up; without a task, by queue and state: jobs."""
-        self.ended: list[tuple[int, int]] = []
-        """Nodes whose jobs have ended, with the state they were in before; that is still to be spread (todos.py)."""
-        self.touched: dict[tuple[str, str], LaneChange] = {}
-        """Lanes that jobs joined or left; what that means for them is still to be seen (lanes.py)."""
-        self.left: set[tuple[str, str]] = set()
-        """Queues and lanes that running jobs left while another lane waits at the gate of their key."""
-        self.over: list[tuple[str, int]] = []
-        """Unique keys and jobs that are over or gone, whose successors are still to come (uniques.py)."""
+        self.effects = Effects()
         # ``opens``: when time next opens a lane, as it was at the beginning.
         (
             last, shift, self.ranks, self.heeded, shortest, self.idle, self._followed, self.graphs, self.todos,
@@ -202,9 +180,6 @@ class Tx:
     def gated(self) -> str:
         """The tasks whose gates have something to say, as JSON."""
         return self.book.gated_tasks if self.gates else "[]"
-
-    def touch(self, queue: str, lane: str) -> LaneChange:
-        return self.touched.setdefault((queue, lane), LaneChange())
 
     def record(self, kind: str, worker: str, rows: list[EventRow]) -> None:
         self.announce(kind, worker, rows)

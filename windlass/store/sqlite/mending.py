@@ -157,10 +157,10 @@ def _bury(tx: FileTx, jobs: list[int]) -> None:
     shift(tx, [[n, FAILED, 0, 0, reason, error, mark, *crashes] for n, _, _, _, _, _, *crashes in rows])
     tx.record("failed", "", [[id, task, queue, {"reason": reason}] for _, id, task, queue, *_ in rows])
     for queue, name in held:
-        touch = tx.touch(queue, name)
+        touch = tx.effects.lane(queue, name)
         touch.left = touch.free = True
-    tx.over += tx.all(f"SELECT key, job FROM uniques WHERE job {THESE}", (ids_json(jobs),))
-    tx.over += tx.all(f"SELECT key, successor FROM uniques WHERE successor {THESE}", (ids_json(jobs),))
+    tx.effects.keys_freed(tx.all(f"SELECT key, job FROM uniques WHERE job {THESE}", (ids_json(jobs),)))
+    tx.effects.keys_freed(tx.all(f"SELECT key, successor FROM uniques WHERE successor {THESE}", (ids_json(jobs),)))
     if tx.gates:
         tx.book.recount()
 
@@ -180,4 +180,4 @@ GROUP BY 1, 2
 def _rebuild_lanes(tx: FileTx, first: int, last: int) -> None:
     """Jobs whose lane is gone are in line again."""
     for queue, name, many in tx.all(LANELESS, (first, last)):
-        tx.touch(queue, name).joined += many
+        tx.effects.lane(queue, name).joined += many

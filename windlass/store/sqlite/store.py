@@ -19,13 +19,14 @@ from windlass.store.jobs import (
     SweepReply,
     Want,
 )
+from windlass.store.machine.flow import exchange
 from windlass.store.machine.jobs import intake
 from windlass.store.machine.ops import Kind
 from windlass.store.machine.store import BRIEF, MachineStore
 from windlass.store.machine.tx import Tx
 from windlass.store.reads import StoreInfo
 from windlass.store.shared import check_batch, host_clock
-from windlass.store.sqlite import exchange, mailboxes, mending, sweeps
+from windlass.store.sqlite import mailboxes, mending, sweeps
 from windlass.store.sqlite.connection import SCHEMA
 from windlass.store.sqlite.location import parse_url
 from windlass.store.sqlite.mailbox import HAVE_SOCKETS, Mailbox

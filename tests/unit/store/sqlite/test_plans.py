@@ -13,7 +13,6 @@ from types import ModuleType
 import apsw
 import pytest
 
-from windlass.store.sqlite import exchange, settle
 from windlass.store.sqlite import sql as folder
 from windlass.store.sqlite.connection import read_sql
 from windlass.store.sqlite.sql import book, news, walks
@@ -21,9 +20,6 @@ from windlass.store.sqlite.sql import book, news, walks
 MODULES = [
     importlib.import_module(f"{folder.__name__}.{found.name}") for found in pkgutil.iter_modules(folder.__path__)
 ]
-ITS_OWN = (exchange, settle)
-"""What is SQLite's own, and no rule, has its statements beside it."""
-
 PARTS = [], ["of worker"], ["of task"], ["of fingerprint"], ["ready in"]
 WHOLES = ["scheduled", "ready", "running"], ["failed", "cancelled", "skipped"]
 VARIANTS: dict[Callable[..., str], list[tuple[object, ...]]] = {
@@ -61,7 +57,7 @@ def statements() -> Iterator[tuple[str, str]]:
     for name, body in re.findall(r"CREATE TEMP TRIGGER (\w+)_body.*?BEGIN(.*?)\nEND;", sql, re.DOTALL):
         for n, statement in enumerate(part for part in body.split(";\n") if part.strip()):
             yield f"{name}-{n}", re.sub(r"NEW\.(\w+)", r":\1", statement).strip().removesuffix(";")
-    for module in (*MODULES, *ITS_OWN):
+    for module in MODULES:
         for name, value in vars(module).items():
             if (
                 name[0] != "_"
@@ -80,8 +76,6 @@ def _short(module: ModuleType) -> str:
 
 def _functions(module: ModuleType) -> list[Callable[..., str]]:
     """Those that answer statements."""
-    if module in ITS_OWN:
-        return []
     found = inspect.getmembers(module, inspect.isfunction)
     return [function for name, function in found if name[0] != "_" and function.__module__ == module.__name__]
 

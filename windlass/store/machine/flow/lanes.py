@@ -15,13 +15,11 @@ from windlass.core import limits
 from windlass.core.terms import breaker_gate, is_strict, key_gate, queue_gate, task_gate
 from windlass.store.answers import MAX_BATCH
 from windlass.store.machine.codes import FIRST_TERMINAL, LANE, READY
+from windlass.store.machine.effects import LaneChange, LaneName
 from windlass.store.machine.flow.uniques import succeed
 from windlass.store.machine.jobs.asides import declaring, groups
-from windlass.store.machine.tx import LaneChange, Tx, Who, decode, encode, ids_json
+from windlass.store.machine.tx import Tx, Who, decode, encode, ids_json
 from windlass.store.shared import REMEMBERED
-
-Name = tuple[str, str]
-"""The queue and the name of a lane."""
 
 NONE_SUCH = -1
 """The state of a lane that is not there."""
@@ -76,18 +74,18 @@ _looks = msgspec.json.Decoder(list[Look]).decode
 
 def look_again(tx: Tx, queue: str, name: str) -> None:
     """A lane that waits may get on."""
-    tx.touch(queue, name).free = True
+    tx.effects.lane(queue, name).free = True
 
 
 def refresh(tx: Tx) -> Counter[str]:
     """Lanes that jobs joined or left: what they wait for now. By queue, how many jobs those that opened may give."""
     may_give: Counter[str] = Counter()
-    if not tx.touched:
+    changes = tx.effects.take_lanes()
+    if not changes:
         return may_give
-    names = list(tx.touched)
-    touches, tx.touched = list(tx.touched.values()), {}
+    names, touches = list(changes), list(changes.values())
     rows, alone = [], []
-    giving: list[tuple[Look, LaneChange, Name]] = []
+    giving: list[tuple[Look, LaneChange, LaneName]] = []
     for look in _looks(tx.value(tx.sql.lanes.LOOK, (_asked(names, touches), MAX_BATCH))):
         queue, name = names[look.i]
         row = _decide(tx, look, touches[look.i], names[look.i])
@@ -112,7 +110,7 @@ def refresh(tx: Tx) -> Counter[str]:
     return may_give
 
 
-def _asked(names: list[Name], touches: list[LaneChange]) -> str:
+def _asked(names: list[LaneName], touches: list[LaneChange]) -> str:
     """What LaneSql.LOOK takes: the lanes, each with whether one job left it and one came, and whether it may get on."""
     return encode([
         (*name, touch.left and touch.joined == 1, touch.free and not is_strict(name[1]))
@@ -120,7 +118,7 @@ def _asked(names: list[Name], touches: list[LaneChange]) -> str:
     ]).decode()  # fmt: skip
 
 
-def _may_give(tx: Tx, lanes: list[tuple[Look, LaneChange, Name]]) -> Counter[str]:
+def _may_give(tx: Tx, lanes: list[tuple[Look, LaneChange, LaneName]]) -> Counter[str]:
     """By queue, how many jobs open lanes may give beyond what somebody was woken for, as far as gates let them."""
     room: dict[tuple[str, str], int] = {}
     may_give: Counter[str] = Counter()
@@ -133,7 +131,7 @@ def _may_give(tx: Tx, lanes: list[tuple[Look, LaneChange, Name]]) -> Counter[str
     return may_give
 
 
-def _let_through(tx: Tx, look: Look, name: Name, count: int, room: dict[tuple[str, str], int]) -> int:
+def _let_through(tx: Tx, look: Look, name: LaneName, count: int, room: dict[tuple[str, str], int]) -> int:
     """How many of so many jobs of a lane the gates of its head have room for."""
     if count > 1:
         queue_says = tx.book.limits(queue_gate(name[0])).key_limit if tx.gates else None
@@ -151,7 +149,7 @@ def _was_emptied(look: Look, touch: LaneChange) -> bool:
     return touch.left and touch.joined == 1 and look.count == 1
 
 
-def _decide(tx: Tx, look: Look, touch: LaneChange, lane: Name) -> list[Any] | None:
+def _decide(tx: Tx, look: Look, touch: LaneChange, lane: LaneName) -> list[Any] | None:
     """The lane's row as LaneSql.WRITE takes it, behind queue and name. None: there is no such lane."""
     if look.state == NONE_SUCH and not look.head and not touch.gone:
         return None
@@ -185,13 +183,12 @@ def follow(tx: Tx, openings: bool = True) -> Counter[str]:
     ``openings``: gates that let something through are to be seen to.
     """
     may_start: Counter[str] = Counter()
-    while tx.over:
-        may_start += succeed(tx)
-    if tx.left:
-        gates = dict.fromkeys(key_gate(queue, lane[1:]) for queue, lane in tx.left)
+    while tx.effects.freed:
+        may_start += succeed(tx, tx.effects.take_freed())
+    if left := tx.effects.take_left():
+        gates = dict.fromkeys(key_gate(queue, lane[1:]) for queue, lane in left)
         for name in tx.all(tx.sql.lanes.AT, (ids_json(gates),)):
             look_again(tx, *name)
-        tx.left = set()
     if tx.lanes and tx.gates and openings:
         _open_gates(tx)
     may_start += refresh(tx)
@@ -210,12 +207,12 @@ def open_due(tx: Tx) -> None:
 
 def is_gated(tx: Tx) -> bool:
     """Whether lanes, gates or unique keys may have something to say."""
-    return bool(tx.lanes or tx.gates or tx.touched or tx.over)
+    return bool(tx.lanes or tx.gates or tx.effects.in_lanes)
 
 
 def settle_down(tx: Tx) -> None:
     """The same for calls that claim nothing: workers are woken for it."""
-    if tx.over or tx.left or tx.touched or tx.gates or tx.lanes:
+    if is_gated(tx):
         wake(tx, follow(tx))
 
 
@@ -290,11 +287,11 @@ def leave(tx: Tx, jobs: str, deleted: bool = True) -> None:
         return
     for queue, lane, number, unique, n, state in tx.all(tx.sql.lanes.LEAVING, (jobs,)):
         if state < FIRST_TERMINAL:
-            touch = tx.touch(queue, lane)
+            touch = tx.effects.lane(queue, lane)
             touch.gone = max(touch.gone, number)
             touch.moved.add(n)
             if unique and deleted:
-                tx.over.append((unique, n))
+                tx.effects.keys_freed([(unique, n)])
 
 
 def sweep(tx: Tx) -> None:
@@ -312,7 +309,7 @@ def put_into(tx: Tx, jobs: list[tuple[int, str, str]]) -> None:
     """Ready jobs (number, queue, lane) that were out of their lanes go back into them, in their places."""
     tx.run(tx.sql.lanes.PUT_INTO, (ids_json(job[0] for job in jobs),))
     for _, queue, lane in jobs:
-        tx.touch(queue, lane).joined += 1
+        tx.effects.lane(queue, lane).joined += 1
 
 
 def is_limited(tx: Tx, queue: str) -> bool:

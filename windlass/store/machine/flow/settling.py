@@ -63,7 +63,7 @@ def spread(tx: Tx, worker: int, moves: Sequence[Transition], moved: Moved, adopt
 def _end_nodes(tx: Tx, moves: Sequence[Transition]) -> None:
     """Jobs with a node ended. That spreads, and they are filed only then: what the worker said of that is kept."""
     ended = decode(tx.value(tx.sql.settling.ENDED))
-    tx.ended += [(node, was) for node, was, _ in ended]
+    tx.effects.nodes_ended((node, was) for node, was, _ in ended)
     said = [moves[i] for *_, i in ended if moves[i].keep_done or moves[i].keep_failed]
     if said:
         rows = [[move.id, move.keep_done, move.keep_failed] for move in said]

@@ -129,6 +129,29 @@ class LaneSql(Protocol):
     """now: empty lanes go which need not remember their number longer"""
 
 
+class ExchangeSql(Protocol):
+    """The two ends of an exchange."""
+
+    SETTLE: str
+    """worker, now, first of as many ranks as there are moves, prefix of the bucket of what is done, and of what failed,
+    JSON of tasks with gates, JSON of [id, run, epoch, seq, state it goes to, event, delay, attempt, crashes, snoozes,
+    whether it yields to a cancel, result or null, error or null, reason, fingerprint, bucket if it is done, and if it
+    failed]; what is behind the result may be missing. Those move that this worker runs under this run, epoch and seq.
+
+    They move as SHIFT of `MoveSql` says, with these differences. One that yields to a cancel that was asked for is
+    cancelled, for the reason that was given for that. One that goes to SCHEDULED is due so long from now. One that goes
+    back ("released") keeps its place and its due time. Events are added up by task and queue, besides the states."""
+    SETTLED: str
+    """worker's id → of ``moved``: how many, how many of them are watched, the largest node, whether any may concern a
+    lane or a unique key, the kinds of events with commas between, JSON of groups [kind, worker's id, [[id, task, queue,
+    {delay} or {reason} or nothing], …]] in the order of the first move of each"""
+    APPLIED: str
+    """→ JSON of the numbers of the moves that held"""
+    END: str
+    """worker, number of the exchange, now, whether it is idle, job it has reserved or 0, JSON of refused ids, JSON of
+    jobs: `ClaimSql.GRANT`, and the worker's row says so"""
+
+
 class SettlingSql(Protocol):
     """What follows from moves. *Moved* are the jobs whose moves held in the settle just made, numbered as there."""
 

@@ -106,9 +106,8 @@ class Successor(NamedTuple):
     window_end: int
 
 
-def succeed(tx: Tx) -> Counter[str]:
+def succeed(tx: Tx, over: Sequence[tuple[str, int]]) -> Counter[str]:
     """Jobs with keys are over or gone: their successors come to the keys. By queue, how many became ready."""
-    over, tx.over = tx.over, []
     found = [KeyRow(*row) for row in tx.all(tx.sql.uniques.KEPT, (ids_json(dict.fromkeys(key for key, _ in over)),))]
     entries = {entry.key: entry for entry in found}
     changed, dropped, started = dict[str, KeyRow](), list[str](), list[tuple[int, Successor]]()

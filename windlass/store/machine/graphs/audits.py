@@ -30,7 +30,7 @@ def next_check(tx: Tx) -> list[int]:
 
 def is_busy(tx: Tx, graph: GraphRow) -> bool:
     """Whether something will move a graph on: a todo of its own, or an end in this very step that is yet to spread."""
-    if any(graph.n < node <= graph.last for node, _ in tx.ended):
+    if tx.effects.has_ended(graph.n, graph.last):
         return True
     return bool(tx.todos) and bool(tx.value(tx.sql.audits.HAS_TODO, (graph.n,)))
 

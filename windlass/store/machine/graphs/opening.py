@@ -150,7 +150,7 @@ def _job_row(workset: Workset, node: UnopenedNode, job: UnopenedJob, free: bool)
     ]  # fmt: skip
     lane = with_terms(tx, row, None if job.terms is None else decode(job.terms, type=Terms), node.n)
     if lane:
-        tx.touch(job.queue, lane).joined += 1
+        tx.effects.lane(job.queue, lane).joined += 1
     elif state == READY:
         workset.released[job.queue] += 1
     return row

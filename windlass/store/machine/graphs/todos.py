@@ -115,7 +115,7 @@ class Step:
 
     def _take_ended(self) -> None:
         """Put up what the jobs mean for others that ended in this transaction before this step."""
-        ended, self.tx.ended = dict(self.tx.ended), []
+        ended = self.tx.effects.take_nodes()
         for node in self.workset.numbered(list(ended)):
             self.workset.count(node, 1)
             self.workset.blame_itself(node)
@@ -271,13 +271,13 @@ def put_up(tx: Tx, todos: list[Todo]) -> None:
 
 def work(tx: Tx) -> Counter[str]:
     """Take one step on todos, if there is anything to do; how many jobs became ready, by queue."""
-    return Step(tx).run() if tx.ended or tx.todos else Counter()
+    return Step(tx).run() if tx.effects.ended or tx.todos else Counter()
 
 
 def work_off(tx: Tx, step: Step | None = None) -> None:
     """Take one step on todos in a call that claims nothing: wake workers for the jobs that became ready and for the
     todos that are left, and see to what all of it means for lanes."""
-    if step is not None or tx.ended or tx.todos:
+    if step is not None or tx.effects.ended or tx.todos:
         for queue, count in (step or Step(tx)).run().items():
             tx.wake(queue, count)
         if tx.todos:

@@ -204,7 +204,7 @@ class Intake:
         for job, row in self._new:
             lane = with_terms(tx, row, job.terms)
             if lane:
-                tx.touch(job.queue, lane).joined += 1
+                tx.effects.lane(job.queue, lane).joined += 1
         if self._new:
             write(tx, tx.sql.intake.ADMIT, [row for _, row in self._new])
         uniques.take(self.tx, self._keys)

@@ -22,7 +22,7 @@ def shift(tx: Tx, rows: Iterable[Values]) -> Counter[str]:
         return Counter()
     in_graphs, in_lanes = write(tx, rows)
     if in_graphs:
-        tx.ended += decode(tx.value(tx.sql.moves.ENDED))
+        tx.effects.nodes_ended(decode(tx.value(tx.sql.moves.ENDED)))
     return in_lanes
 
 
@@ -42,12 +42,12 @@ def write(tx: Tx, rows: Sequence[Values], gathering: Container[str] = ()) -> tup
 
 
 def note_lanes(tx: Tx) -> Counter[str]:
-    """Which lanes the jobs in `moved` joined or left, and whose unique keys are free: for `lanes.follow` to act on. By
+    """Which lanes the jobs in `moved` joined or left, and whose unique keys are free: as effects. By
     queue, how many joined."""
     joined: Counter[str] = Counter()
     for job, queue, lane, was, goes, hold, held, number, unique in decode(tx.value(tx.sql.moves.IN_LANES)):
         if LANE in (hold, held) or is_strict(lane):
-            touch = tx.touch(queue, lane)
+            touch = tx.effects.lane(queue, lane)
             touch.left = touch.left or held == LANE
             if hold == LANE:
                 touch.joined += 1
@@ -55,9 +55,9 @@ def note_lanes(tx: Tx) -> Counter[str]:
             if goes >= FIRST_TERMINAL:
                 touch.gone = max(touch.gone, number)
         if was == RUNNING:
-            tx.left.add((queue, lane))
+            tx.effects.lane_left(queue, lane)
         if unique:
-            tx.over.append((unique, job))
+            tx.effects.keys_freed([(unique, job)])
     return joined
 
 

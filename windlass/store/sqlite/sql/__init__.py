@@ -9,6 +9,7 @@ from windlass.store.machine.flow.sql import (
     BookSql,
     CandidateSql,
     ClaimSql,
+    ExchangeSql,
     GateSql,
     LaneSql,
     SettlingSql,
@@ -51,6 +52,7 @@ from windlass.store.sqlite.sql import (
     candidates,
     changes,
     claim,
+    exchange,
     expiry,
     find,
     gates,
@@ -95,6 +97,7 @@ class SQLiteStatements:
     candidates: CandidateSql = candidates
     changes: ChangeSql = changes
     claim: ClaimSql = claim
+    exchange: ExchangeSql = exchange
     expiry: ExpirySql = expiry
     find: FindSql = find
     gates: GateSql = gates

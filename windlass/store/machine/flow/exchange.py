@@ -1,7 +1,7 @@
 """An exchange: settle what finished, claim what is free.
 
-Every statement costs a hand-over of Python's lock, whatever it does, so what an exchange needs to know is asked for at
-once.
+Every statement costs a round trip, or a hand-over of Python's lock, whatever it does. So what an exchange needs to know
+is asked for at once.
 """
 
 from __future__ import annotations
@@ -15,14 +15,11 @@ from windlass.store.answers import MAX_BATCH
 from windlass.store.jobs import ExchangeReply, Want
 from windlass.store.machine.flow.claim import Claiming, granted_before, wake_for_plain
 from windlass.store.machine.flow.lanes import follow, is_gated, open_due, wake_for_left
+from windlass.store.machine.flow.settle import settle
 from windlass.store.machine.graphs.todos import work, work_off
 from windlass.store.machine.jobs.expiry import promote
 from windlass.store.machine.jobs.views import WorkerRow, look, next_due, worker_row
 from windlass.store.machine.tx import Tx, decode, ids_json
-from windlass.store.sqlite.settle import settle
-
-AWAKE = "UPDATE workers SET idle = 0 WHERE n = ?"
-END = "INSERT INTO exchanged VALUES (?, ?, ?, ?, ?, ?, ?)"
 
 
 def exchange(tx: Tx, worker: str, seq: int, moves: Sequence[Transition], want: Want) -> ExchangeReply:
@@ -50,7 +47,7 @@ def exchange(tx: Tx, worker: str, seq: int, moves: Sequence[Transition], want: W
     drain = claiming.claim_all(bool(view.alone), bool(view.held))
     _write(tx, row, claiming, refused)
     wake_for_plain(tx, promoted, but=row.n)
-    if tx.ended or tx.todos:
+    if tx.effects.ended or tx.todos:
         _go_on(tx, row)
     if opened or claiming.opened or is_gated(tx):
         wake_for_left(tx, opened + claiming.opened + follow(tx, openings=False), but=row.n)
@@ -61,17 +58,17 @@ def exchange(tx: Tx, worker: str, seq: int, moves: Sequence[Transition], want: W
 
 def _go_on(tx: Tx, row: WorkerRow) -> None:
     """More than one step may do, or claims found jobs that were over: the next exchange goes on with what is left."""
-    if tx.ended:
+    if tx.effects.ended:
         work_off(tx)
     if tx.todos:
-        tx.run(AWAKE, (row.n,))
+        tx.run(tx.sql.tx.BUSY, (ids_json([row.n]),))
         tx.tell(row.id)
 
 
 def _write(tx: Tx, row: WorkerRow, claiming: Claiming, refused: list[str]) -> None:
     """The claims and the worker's row. A worker that got less than it wanted is idle from here on."""
     grants, idle = claiming.grants, claiming.is_idle
-    tx.run(END, (row.n, grants.seq, tx.now, idle, claiming.reserved, ids_json(refused), grants.take()))
+    tx.run(tx.sql.exchange.END, (row.n, grants.seq, tx.now, idle, claiming.reserved, ids_json(refused), grants.take()))
     tx.idle = tx.idle or idle
     tx.announce("started", row.id, [[job.id, job.task, job.queue] for job in grants.granted])
     if grants.more:

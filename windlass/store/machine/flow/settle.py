@@ -1,5 +1,4 @@
-"""Settling: one half of an exchange. The step `settle` of steps.sql moves all jobs at once; what that means for others
-is the machine's."""
+"""Settling: one half of an exchange. All jobs move at once; what that means for others is in ``settling``."""
 
 from __future__ import annotations
 
@@ -14,25 +13,6 @@ from windlass.store.machine.flow.settling import Moved, adoptions, spread
 from windlass.store.machine.tx import Tx, decode, encode
 from windlass.store.shared import CODE
 
-SETTLE = "INSERT INTO settle VALUES (?, ?, ?, ?, ?, ?, ?)"
-# How many moves held, how many of them are watched, whether any has a node or something to do with a lane, the kinds of
-# events, and their groups in the order of their first move. The groups stay JSON: they never become Python objects.
-SETTLED = """
-SELECT sum(moves), sum(watchers), max(node), max(limited), group_concat(event),
-    json_group_array(json(news) ORDER BY first)
-FROM (
-    SELECT event, count(*) AS moves, sum(watched) AS watchers, max(node) AS node, min(i) AS first,
-        max(hold = 3 OR terms IS NOT NULL) AS limited,
-        json_array(event, ?, json_group_array(
-            CASE WHEN delay IS NOT NULL THEN json_array(id, task, queue, json_object('delay', delay))
-                 WHEN goes > 3 AND reason <> '' THEN json_array(id, task, queue, json_object('reason', reason))
-                 ELSE json_array(id, task, queue) END
-        )) AS news
-    FROM moved GROUP BY event
-)
-"""
-APPLIED = "SELECT json_group_array(i) FROM moved"
-
 NO_RUN = -1
 
 
@@ -43,17 +23,17 @@ def settle(tx: Tx, worker: int, name: str, moves: Sequence[Transition]) -> list[
     for i in missing:
         rows[i][1] = NO_RUN
     tx.run(
-        SETTLE,
+        tx.sql.exchange.SETTLE,
         (worker, tx.now, tx.take_ranks(len(rows)), tx.memo.done, tx.memo.failed, tx.gated, encode(rows).decode()),
     )
-    held, watchers, graphs, lanes, kinds, news = tx.one(SETTLED, (name,))
+    held, watchers, graphs, lanes, kinds, news = tx.one(tx.sql.exchange.SETTLED, (name,))
     if held:
         tx.groups.append(msgspec.Raw(news[1:-1]))
         tx.kinds.update(dict.fromkeys(kinds.split(",")))
     spread(tx, worker, moves, Moved(bool(watchers), bool(graphs), bool(lanes)), adopted)
     if held == len(moves):
         return []
-    applied = set(decode(tx.value(APPLIED)))
+    applied = set(decode(tx.value(tx.sql.exchange.APPLIED)))
     return [move.id for i, move in enumerate(moves) if i not in applied]
 
 
