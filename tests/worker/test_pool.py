@@ -23,9 +23,9 @@ from windlass.core.job import ErrorInfo
 from windlass.core.lifecycle import Crashed, Failed, HandedBack, Snoozed, Stopped, Succeeded
 from windlass.errors import ConfigError, JobFailed, PayloadError, SoftTimeout
 from windlass.worker import process
-from windlass.worker.frames import Note, Setup, Unpacker, decode_from_child, pack, reply_to
-from windlass.worker.functions import function_path, function_request, function_result
-from windlass.worker.inside import Inside
+from windlass.worker.child_functions import function_path, function_request, function_result
+from windlass.worker.child_messages import Note, Setup, Unpacker, decode_from_child, pack, reply_to
+from windlass.worker.child_run import ChildRun
 from windlass.worker.pool import ChildDied, ChildStartFailed, PoolClosed, ProcessPool, RunRequest
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="process children need POSIX")
@@ -635,7 +635,7 @@ def test_a_child_goes_when_its_connection_closes() -> None:
 
 
 def test_a_soft_timeout_for_another_job_is_dropped() -> None:
-    inside = Inside()
+    inside = ChildRun()
     inside.begin("new")
     inside._due.append("old")
     with inside.user_code():
@@ -646,7 +646,7 @@ def test_a_soft_timeout_for_another_job_is_dropped() -> None:
 
 
 def test_a_soft_timeout_of_a_coroutine_is_handed_over_once() -> None:
-    inside = Inside()
+    inside = ChildRun()
     inside.begin("job")
     heard: list[str] = []
     with inside.user_code(lambda: heard.append("soft")):

@@ -18,8 +18,8 @@ from windlass.cli.errors import CliError, as_cli_error
 from windlass.cli.worker import ARGUMENTS, command, need_metrics
 from windlass.errors import WindlassError
 from windlass.store import make_store
-from windlass.worker.leash import EXIT_CONFIG, Leash
 from windlass.worker.supervisor import SupervisorOptions, run_supervisor
+from windlass.worker.supervisor_link import EXIT_CONFIG, SupervisorLink
 
 log = logging.getLogger("windlass.supervisor")
 
@@ -84,7 +84,7 @@ def bury(found: banner.Description, worker: str) -> None:
 
 def be_child(work: Callable[[Callable[[dict[str, Any]], None] | None], int]) -> int:
     """Run a worker on its supervisor's leash; why it cannot start is the supervisor's to say, once for all."""
-    leash = Leash.from_environment()
+    leash = SupervisorLink.from_environment()
     try:
         return work(reporter(leash) if leash else None)
     except (WindlassError, CliError) as error:
@@ -98,7 +98,7 @@ def be_child(work: Callable[[Callable[[dict[str, Any]], None] | None], int]) -> 
             leash.finish()
 
 
-def reporter(leash: Leash) -> Callable[[dict[str, Any]], None]:
+def reporter(leash: SupervisorLink) -> Callable[[dict[str, Any]], None]:
     """Passes a worker's reports on; the first, made on its loop, also ties its life to the supervisor's."""
     tied = False
 

@@ -11,7 +11,7 @@ import msgspec
 from windlass.core.duration import to_ms
 from windlass.core.ids import check_name
 from windlass.errors import ConfigError
-from windlass.worker.shares import parse_queues
+from windlass.worker.queue_shares import parse_queues
 
 
 def duration(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:

@@ -137,7 +137,7 @@ class Job(NamedTuple):
 
 def run_alone(work: Callable[[Callable[[int], object]], int], close: Callable[[], object] = lambda: None) -> int:
     """A worker without a supervisor. ``work`` is told how to end the process where a task has left a thread in it."""
-    from windlass.worker.ending import end_process
+    from windlass.worker.process_end import end_process
     from windlass.worker.service import EXIT_REPLACE
 
     again = command(click.get_current_context().meta[ARGUMENTS])
@@ -175,9 +175,9 @@ def command(arguments: Sequence[str], flag: str = "") -> list[str]:
 
 def description(app: Windlass, options: dict[str, Any]) -> banner.Description:
     """What the banner shows. Checks the options and reaches the store on the way."""
-    from windlass.worker.plan import plan
+    from windlass.worker.worker_options import check_worker_options
 
-    checked = plan(app, options)
+    checked = check_worker_options(app, options)
 
     async def ask() -> banner.Description:
         client = await app.client()

@@ -18,8 +18,8 @@ from prometheus_client import REGISTRY, CollectorRegistry
 from windlass.observe.families import Family, add_up, read_registry
 from windlass.observe.names import ERRORS, LOST
 from windlass.observe.snapshots import Gathered, Snapshot, describe, encode
-from windlass.worker.gather import Measures
 from windlass.worker.memory import resident_bytes
+from windlass.worker.process_metrics import Measures
 from windlass.worker.service import Worker
 
 log = logging.getLogger("windlass.metrics")

@@ -25,7 +25,8 @@ from windlass.core.failure import describe
 from windlass.core.lifecycle import Failed, Outcome
 from windlass.support import logs
 from windlass.support.logs import Steady
-from windlass.worker.frames import (
+from windlass.worker.child_functions import load_object, run_function
+from windlass.worker.child_messages import (
     CancelRun,
     FromChild,
     Leave,
@@ -43,10 +44,9 @@ from windlass.worker.frames import (
     pack,
     reply_to,
 )
-from windlass.worker.functions import load_object, run_function
-from windlass.worker.inside import here
+from windlass.worker.child_meter import ChildMeter
+from windlass.worker.child_run import here
 from windlass.worker.memory import resident_bytes
-from windlass.worker.metering import ChildMeter
 
 log = Steady(logging.getLogger("windlass.worker"))
 

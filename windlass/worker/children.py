@@ -19,12 +19,12 @@ from windlass.core.lifecycle import Crashed, HandedBack, Outcome, Stopped
 from windlass.errors import WindlassError
 from windlass.support.logs import Steady
 from windlass.worker import runner
-from windlass.worker.frames import RunRequest
-from windlass.worker.functions import function_path, function_request, function_result, load_object
-from windlass.worker.gather import Measures
-from windlass.worker.inside import here
+from windlass.worker.child_functions import function_path, function_request, function_result, load_object
+from windlass.worker.child_messages import RunRequest
+from windlass.worker.child_run import here
 from windlass.worker.pool import ProcessPool
 from windlass.worker.process import ChildDied, ChildStartFailed, PoolClosed
+from windlass.worker.process_metrics import Measures
 from windlass.worker.runner import CANCELLED, LOST, SHUT_DOWN, TIMED_OUT, Run, SoftTask, soften
 
 if TYPE_CHECKING:

@@ -25,11 +25,11 @@ from windlass.support.failpoints import failpoint
 from windlass.support.logs import Steady
 from windlass.worker import runner
 from windlass.worker.batches import BATCH, Batch, Batches
+from windlass.worker.breaker_guards import BreakerGuards
 from windlass.worker.children import Children
 from windlass.worker.graphs import Graphs
-from windlass.worker.guards import Guards
 from windlass.worker.joblog import JobLog
-from windlass.worker.notes import NoteBuffer
+from windlass.worker.note_buffer import NoteBuffer
 from windlass.worker.runner import LOST, SHUT_DOWN, TIMED_OUT, Run, SoftTask, run_elsewhere, run_on_loop, soften
 from windlass.worker.threads import Threads
 from windlass.worker.timers import Timers
@@ -67,7 +67,7 @@ class Executor:
         self._start_is_due = False
         self._context = contextvars.copy_context()
         self._batches = Batches(app, notes, self.state, self.timers)
-        guards = Guards(app)
+        guards = BreakerGuards(app)
         self._guards, self._asked = (guards or None), guards.asked
         self._watchers = app.watchers
 

@@ -45,7 +45,7 @@ from windlass.store.items import Put, put_one, read_one
 from windlass.store.jobs import Query
 from windlass.store.shared import host_clock
 from windlass.support.logs import Steady
-from windlass.worker.lookout import Lookout
+from windlass.worker.standstill_watch import StandstillWatch
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -84,7 +84,7 @@ class Notifier:
         wanted = {kind for rule in self._notices.rules.values() for kind in rule.on}
         self._heeds_queues, self._heeds_schedules = "stuck" in wanted, "schedule" in wanted
         self._kinds = ("failed", "schedule_fired") if self._heeds_schedules else ("failed",)
-        self._lookout, self._look_at = Lookout(store, clock), 0.0
+        self._lookout, self._look_at = StandstillWatch(store, clock), 0.0
 
     # -- life
 

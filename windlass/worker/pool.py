@@ -17,10 +17,10 @@ from typing import Any
 
 from windlass.errors import ConfigError, WindlassError
 from windlass.support.logs import Steady
-from windlass.worker import frames
-from windlass.worker.frames import FromChild, Measured, Note, RunReply, RunRequest
-from windlass.worker.gather import Measures
+from windlass.worker import child_messages
+from windlass.worker.child_messages import FromChild, Measured, Note, RunReply, RunRequest
 from windlass.worker.process import ChildDied, ChildProcess, ChildStartFailed, PoolClosed
+from windlass.worker.process_metrics import Measures
 
 __all__ = ["ChildDied", "ChildStartFailed", "PoolClosed", "ProcessPool", "RunReply", "RunRequest"]
 
@@ -57,8 +57,8 @@ class ProcessPool:
 
     def __init__(
         self, size: int, command: Sequence[str] | None, target: str, *, max_jobs: int = 0, max_memory: int = 0,
-        on_message: Callable[[str, str, Any], None], imports: Sequence[str] = (), body: str = frames.DEFAULT_BODY,
-        start_timeout: float = 120.0, measures: Measures | None = None,
+        on_message: Callable[[str, str, Any], None], imports: Sequence[str] = (),
+        body: str = child_messages.DEFAULT_BODY, start_timeout: float = 120.0, measures: Measures | None = None,
     ) -> None:  # fmt: skip
         if size < 1:
             raise ConfigError(f"a process pool needs at least one child, not {size}")
@@ -66,7 +66,7 @@ class ProcessPool:
         self._command = tuple(command or _CHILD)
         self._measures = measures
         measure = measures.function if measures else ""
-        self._setup = frames.Setup(target, list(imports), body, [], os.getpid(), max_memory > 0, measure)
+        self._setup = child_messages.Setup(target, list(imports), body, [], os.getpid(), max_memory > 0, measure)
         self._max_jobs = max_jobs
         self._max_memory = max_memory
         self._on_message = on_message
@@ -170,7 +170,7 @@ class ProcessPool:
         run = self._runs.get(job_id)
         if run is None or run.child is None:
             return False
-        run.child.send(frames.SoftTimeoutRun(job_id))
+        run.child.send(child_messages.SoftTimeoutRun(job_id))
         return True
 
     def cancel(self, job_id: str) -> bool:
@@ -179,7 +179,7 @@ class ProcessPool:
         if run is None or run.reply.done():
             return False
         if run.child is not None:
-            run.child.send(frames.CancelRun(job_id))
+            run.child.send(child_messages.CancelRun(job_id))
         else:
             run.request.cancelled = True
         return True
@@ -188,7 +188,7 @@ class ProcessPool:
         """Every child hears that the worker stops, also one that is yet to start. What it is given it runs."""
         self._stopping = True
         for child in (*self._idle, *self._busy):
-            child.send(frames.WorkerStops())
+            child.send(child_messages.WorkerStops())
 
     def kill(self, job_id: str, why: str) -> bool:
         """End the job's child, or its wait for one: ``run`` raises ``ChildDied``. False if the pool has no such job."""
@@ -265,7 +265,7 @@ class ProcessPool:
 
     def _retire(self, child: ChildProcess) -> None:
         self._leaving.add(child)
-        child.send(frames.Leave())
+        child.send(child_messages.Leave())
         if self._loop is not None:
             self._loop.call_later(_LEAVE_TIME, child.kill, "it did not leave in time")
 
@@ -300,7 +300,7 @@ class ProcessPool:
             self._failed_starts = 0
             self._idle.append(child)
             if self._stopping:
-                child.send(frames.WorkerStops())
+                child.send(child_messages.WorkerStops())
         finally:
             self._starting.difference_update({asyncio.current_task()})
             if child not in self._idle and not child.gone:

@@ -20,7 +20,7 @@ from typing import cast
 import msgspec
 
 from windlass.errors import WindlassError, WorkerCrashed
-from windlass.worker.frames import FromChild, NotReady, Ready, Setup, ToChild, Unpacker, decode_from_child, pack
+from windlass.worker.child_messages import FromChild, NotReady, Ready, Setup, ToChild, Unpacker, decode_from_child, pack
 
 # How long the two signs of a death, the process and its socket, may lie apart before the missing one is forced.
 _APART = 2.0

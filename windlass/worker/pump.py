@@ -21,8 +21,8 @@ from windlass.store.jobs import ExchangeReply, Want
 from windlass.support.failpoints import failpoint
 from windlass.support.logs import Steady
 from windlass.worker.executor import Executor
-from windlass.worker.notes import NoteBuffer
-from windlass.worker.shares import Shares
+from windlass.worker.note_buffer import NoteBuffer
+from windlass.worker.queue_shares import Shares
 
 log = Steady(logging.getLogger("windlass.worker"))
 

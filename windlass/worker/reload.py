@@ -47,15 +47,15 @@ class Watcher:
             self._on_change()
 
     def _poll(self) -> None:
-        seen = snapshot(self._paths)
+        seen = modified_times(self._paths)
         while not self._stop.wait(_POLL):
-            now = snapshot(self._paths)
+            now = modified_times(self._paths)
             if now != seen:
                 seen = now
                 self._on_change()
 
 
-def snapshot(paths: Sequence[str]) -> dict[str, int]:
+def modified_times(paths: Sequence[str]) -> dict[str, int]:
     """The modification time of every Python file at or under the paths, less hidden and foreign folders."""
     found: dict[str, int] = {}
     for path in paths:

@@ -22,22 +22,28 @@ from windlass.operate.orders import Given, Order
 from windlass.store.jobs import BeatReply, Presence
 from windlass.support.logs import Steady
 from windlass.support.portal import new_event_loop
-from windlass.worker.charts import Charts
 from windlass.worker.children import Children
-from windlass.worker.ending import Ending, end_process
 from windlass.worker.executor import Executor
-from windlass.worker.gather import Companion
 from windlass.worker.graphs import Graphs
 from windlass.worker.heartbeat import Heartbeat, Watched
 from windlass.worker.joblog import JobLog
 from windlass.worker.memory import Cpu, resident_bytes
-from windlass.worker.notes import NoteBuffer
-from windlass.worker.obeying import Obeying
-from windlass.worker.plan import declarations, declare_limits, has_limits, modules_of_process_tasks, plan
+from windlass.worker.note_buffer import NoteBuffer
+from windlass.worker.order_listener import OrderListener
+from windlass.worker.process_end import Ending, end_process
+from windlass.worker.process_metrics import Companion
 from windlass.worker.pump import Pump
+from windlass.worker.queue_shares import Shares
 from windlass.worker.scheduler import Scheduler
-from windlass.worker.shares import Shares
-from windlass.worker.verdicts import Verdicts
+from windlass.worker.sheet_writer import SheetWriter
+from windlass.worker.store_verdicts import Verdicts
+from windlass.worker.worker_options import (
+    check_worker_options,
+    declarations,
+    declare_limits,
+    has_limits,
+    modules_of_process_tasks,
+)
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -60,10 +66,10 @@ class Worker:
         companion: Companion | None = None,
     ) -> None:  # fmt: skip
         app.load()
-        self.app, self.plan, self._report, self._companion = app, plan(app, options), report, companion
+        self.app, self.options, self._report, self._companion = app, check_worker_options(app, options), report, companion
         self._declares = declarations(app)
         app.schedules.plans()  # what is wrong with one is said before anything starts
-        self._queues, self._beats_to_ask = self.plan.queues, 0
+        self._queues, self._beats_to_ask = self.options.queues, 0
         self._started_at = int(time.time() * 1000)
         self._cpu = Cpu()
         self._given_up = ""
@@ -80,29 +86,29 @@ class Worker:
         self._store = client.store
         measures = self._companion.measures if self._companion else None
         self._children = Children(
-            self.plan.children or os.cpu_count() or 1, self._on_child_message, measures, self.app.watchers,
-            self.plan.child_max_jobs, self.plan.child_max_memory, modules_of_process_tasks(self.app),
+            self.options.children or os.cpu_count() or 1, self._on_child_message, measures, self.app.watchers,
+            self.options.child_max_jobs, self.options.child_max_memory, modules_of_process_tasks(self.app),
         )  # fmt: skip
         self._notes = NoteBuffer(self._store, loop, self._children.call)
         self.executor = Executor(
-            self.app, self.plan.concurrency, self._notes, self._children, Graphs(self._store), self._nudge
+            self.app, self.options.concurrency, self._notes, self._children, Graphs(self._store), self._nudge
         )
-        self.executor.log = JobLog(self.plan.log_success)
+        self.executor.log = JobLog(self.options.log_success)
         self._verdicts = Verdicts(self._store, self.executor.log)
-        shares = Shares(self.plan.queues, self.plan.weights)
+        shares = Shares(self.options.queues, self.options.weights)
         self.pump = Pump(
             self._store, shares, self.executor, self._notes, self._on_gone, lanes_ahead=not has_limits(self.app)
         )
-        if self.plan.max_jobs:
-            self.pump.limit_claims(self.plan.max_jobs, self._check_limits)
+        if self.options.max_jobs:
+            self.pump.limit_claims(self.options.max_jobs, self._check_limits)
         self._scheduler = Scheduler(self.app, self._store)
         self.pump.heed_schedules = self._scheduler.heed
         await self._run_hooks(self.app.start_hooks)
         await self._scheduler.declare()
         self._notifier = await self._make_notifier()
-        self._obeying = Obeying(self._store, self._obey, self._serve)
+        self._obeying = OrderListener(self._store, self._obey, self._serve)
         await self._be_born()
-        self._charts = Charts(self._store, self.executor.tracker, self.id) if self.app.settings.charts else None
+        self._charts = SheetWriter(self._store, self.executor.tracker, self.id) if self.app.settings.charts else None
         settings = self.app.settings
         watched = Watched(
             self._presence, lambda: self.pump.acked, lambda: list(self.executor.held), self._on_beat, self._on_silence,
@@ -110,7 +116,7 @@ class Worker:
         )  # fmt: skip
         self._heartbeat = Heartbeat(
             self.app.new_store, watched, beat=settings.beat, lease=settings.lease,
-            stall_warning=self.plan.stall_warning, stall_limit=self.plan.stall_limit,
+            stall_warning=self.options.stall_warning, stall_limit=self.options.stall_limit,
         )  # fmt: skip
         self.pump.paused = True
         await self._heartbeat.start()
@@ -124,7 +130,7 @@ class Worker:
         if self._companion is not None:
             await self._companion.start(self)
         self._tell({"ready": True})
-        log.info("worker %s is up: queues %s, %d slots", self.id, ", ".join(self.plan.queues), self.plan.concurrency)
+        log.info("worker %s is up: queues %s, %d slots", self.id, ", ".join(self.options.queues), self.options.concurrency)
 
     async def stop(self, grace: float | None = None) -> None:
         """Finish what runs within the grace, hand the rest back at once, and sign off."""
@@ -140,7 +146,7 @@ class Worker:
         self.executor.stop_gathering()
         self.executor.hand_back_waiting()
         self.pump.nudge()
-        await self._settle_for(self.plan.grace if grace is None else grace)
+        await self._settle_for(self.options.grace if grace is None else grace)
         if self.executor.held:
             log.warning("handing back %d jobs that are still running", len(self.executor.held))
             self.executor.hand_back_running()
@@ -205,7 +211,7 @@ class Worker:
     def _presence(self) -> Presence:
         return Presence(
             id=self.id, queues=list(self._queues), declares=self._declares, lease=self.app.settings.lease,
-            host=socket.gethostname(), pid=os.getpid(), started_at=self._started_at, concurrency=self.plan.concurrency,
+            host=socket.gethostname(), pid=os.getpid(), started_at=self._started_at, concurrency=self.options.concurrency,
             load=self._load(),
         )  # fmt: skip
 
@@ -247,8 +253,8 @@ class Worker:
 
     def _serve(self, told: dict[str, bool]) -> None:
         """Serve more queues than those it was started with, or fewer, as an operator orders; what runs goes on."""
-        weights = dict(zip(self.plan.queues, self.plan.weights, strict=False))
-        began = [queue for queue in self.plan.queues if told.get(queue, True)]
+        weights = dict(zip(self.options.queues, self.options.weights, strict=False))
+        began = [queue for queue in self.options.queues if told.get(queue, True)]
         self._queues = tuple(dict.fromkeys([*began, *(queue for queue, on in told.items() if on)]))
         log.warning("worker %s is told to serve: %s", self.id, ", ".join(self._queues) or "no queue")
         # A store wakes it for these once a beat has told of them; the next one may be under way, and not tell yet.
@@ -360,11 +366,11 @@ class Worker:
             self.stop_requested.set()
 
     def _why_replace(self) -> str:
-        executor, plan = self.executor, self.plan
+        executor, options = self.executor, self.options
         if self.pump.spent:
             return f"it has run {executor.completed} jobs"
-        used = resident_bytes() // 1_048_576 if plan.max_memory else 0
-        if used > plan.max_memory:
+        used = resident_bytes() // 1_048_576 if options.max_memory else 0
+        if used > options.max_memory:
             return f"it uses {used} MB"
         if executor.stuck and executor.stuck * 4 >= executor.concurrency:
             return f"{executor.stuck} of its {executor.concurrency} slots are taken by threads that timed out"

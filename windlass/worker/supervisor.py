@@ -17,13 +17,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from windlass.errors import ConfigError
-from windlass.worker.bell import RELOAD, Bell
-from windlass.worker.gather import Gather
-from windlass.worker.leash import EXIT_CONFIG, EXIT_RECYCLE
-from windlass.worker.member import Member
 from windlass.worker.obituaries import Obituaries
+from windlass.worker.process_metrics import MetricsReceiver
 from windlass.worker.reload import Watcher
 from windlass.worker.scaling import Autoscaler
+from windlass.worker.supervisor_bell import RELOAD, Bell
+from windlass.worker.supervisor_link import EXIT_CONFIG, EXIT_RECYCLE
+from windlass.worker.worker_process import WorkerProcess
 
 # Beyond the worker's own grace: it needs a moment to hand back and say goodbye.
 _EXTRA_GRACE = 2.0
@@ -49,7 +49,7 @@ class SupervisorOptions:
 
 def run_supervisor(
     argv: Sequence[str], options: SupervisorOptions, report_dead: Callable[[str], None], log: logging.Logger,
-    gather: Gather | None = None,
+    gather: MetricsReceiver | None = None,
 ) -> int:  # fmt: skip
     """Keep worker processes running ``argv`` alive until told to stop; returns the exit code.
 
@@ -75,7 +75,7 @@ class Supervisor:
 
     def __init__(
         self, argv: Sequence[str], options: SupervisorOptions, report_dead: Callable[[str], None], log: logging.Logger,
-        gather: Gather | None = None,
+        gather: MetricsReceiver | None = None,
     ) -> None:  # fmt: skip
         self._argv = list(argv)
         self._options = options
@@ -88,9 +88,9 @@ class Supervisor:
         )
         self._wanted = max(1, self._scaler.low if self._scaler else options.processes)
         self._starts = [_Start(0.0) for _ in range(self._wanted)]
-        self._members: list[Member] = []
-        self._old: deque[Member] = deque()
-        self._successor: Member | None = None
+        self._members: list[WorkerProcess] = []
+        self._old: deque[WorkerProcess] = deque()
+        self._successor: WorkerProcess | None = None
         self._exit_code = 0
         self._stopping = self._forced = False
         self._ever_ready = False
@@ -153,14 +153,14 @@ class Supervisor:
                 self._log.error("a worker process cannot be started: %s", error)
                 self._restart(start.crashes, lived=0.0, unready=True, code=EXIT_CONFIG, now=now)
 
-    def _start(self, crashes: int, now: float) -> Member:
-        member = Member(self._argv, self._life_read, crashes, now)
+    def _start(self, crashes: int, now: float) -> WorkerProcess:
+        member = WorkerProcess(self._argv, self._life_read, crashes, now)
         self._log.info("worker process %d started", member.pid)
         self._members.append(member)
         self._selector.register(member.fd, selectors.EVENT_READ, lambda: self._listen(member))
         return member
 
-    def _listen(self, member: Member) -> None:
+    def _listen(self, member: WorkerProcess) -> None:
         if not member.listen():
             self._selector.unregister(member.fd)
         self._ever_ready = self._ever_ready or member.ready
@@ -204,7 +204,7 @@ class Supervisor:
             for member in self._members:
                 self._ask_to_stop(member, now)
 
-    def _ask_to_stop(self, member: Member, now: float) -> None:
+    def _ask_to_stop(self, member: WorkerProcess, now: float) -> None:
         member.ask_to_stop(now + self._options.grace + _EXTRA_GRACE)
 
     def _reload(self, now: float) -> None:
@@ -218,7 +218,7 @@ class Supervisor:
 
     # -- replacing
 
-    def _bury(self, member: Member, code: int, now: float) -> None:
+    def _bury(self, member: WorkerProcess, code: int, now: float) -> None:
         if member.fd in self._selector.get_map():
             self._listen(member)
         if member.fd in self._selector.get_map():
@@ -266,7 +266,7 @@ class Supervisor:
 
     # -- rolling and scaling
 
-    def _active(self) -> list[Member]:
+    def _active(self) -> list[WorkerProcess]:
         return [member for member in self._members if not member.leaving]
 
     def _roll_on(self, now: float) -> None:

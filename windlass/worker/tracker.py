@@ -22,7 +22,7 @@ _CELL = bytes(bisect_left(BOUNDS, ms) for ms in range(_NEAR))
 _Name = tuple[str, str]
 
 
-class Slot:
+class OpenSheet:
     """One stretch of time on a shelf: what was counted in it, and whether the shelf has it as it is."""
 
     def __init__(self, shelf: str, at: int, slots: int) -> None:
@@ -49,7 +49,7 @@ class Tracker:
         self._open: dict[_Name, Series] = {}
         self._folded: dict[_Name, Series] = {}
         self.lost = self._lost_told = 0
-        self._now: dict[str, Slot] = {}
+        self._now: dict[str, OpenSheet] = {}
 
     def settled(self, claim: Claim, event: str, began: float) -> None:
         """A run came to its end. ``began``: when its code started, 0 if it never did."""
@@ -83,7 +83,7 @@ class Tracker:
 
     # -- read by others
 
-    def fold(self, now: int) -> list[Slot]:
+    def fold(self, now: int) -> list[OpenSheet]:
         """Add what was counted since the last time to the slots of time that were the present till now.
 
         Answers those slots, and new ones where ``now``, in ms, is beyond them: to be called when a minute ends, so that
@@ -96,11 +96,11 @@ class Tracker:
         for shelf in (MINUTES, HOURS):
             slot, at = self._now.get(shelf), now - now % SPANS[shelf]
             if slot is None:
-                slot = self._now[shelf] = Slot(shelf, at, self._slots)
+                slot = self._now[shelf] = OpenSheet(shelf, at, self._slots)
             slot.add(counted, lost)
             found.append(slot)
             if at > slot.at:
-                self._now[shelf] = Slot(shelf, at, self._slots)
+                self._now[shelf] = OpenSheet(shelf, at, self._slots)
                 found.append(self._now[shelf])
         return found
 

@@ -301,13 +301,13 @@ def test_the_same_rule_twice_is_one_and_another_for_the_same_target_is_its_own(a
 
 
 def test_every_worker_serves_notices_when_there_are_any(app: Windlass) -> None:
-    from windlass.worker.plan import plan
+    from windlass.worker.worker_options import check_worker_options
 
-    assert plan(app, {"queues": ["a"]}).queues == ("a",)
+    assert check_worker_options(app, {"queues": ["a"]}).queues == ("a",)
     app.notify(print)
-    assert plan(app, {"queues": ["a"]}).queues == ("notices", "a")
-    assert plan(app, {"queues": ["a*3", "b"]}).weights == (1, 3, 1)
-    assert plan(app, {"queues": ["a", "notices"]}).queues == ("a", "notices")
+    assert check_worker_options(app, {"queues": ["a"]}).queues == ("notices", "a")
+    assert check_worker_options(app, {"queues": ["a*3", "b"]}).weights == (1, 3, 1)
+    assert check_worker_options(app, {"queues": ["a", "notices"]}).queues == ("a", "notices")
 
 
 # -- nothing lost, nothing twice

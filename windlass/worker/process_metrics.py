@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from windlass.worker.service import Worker
 
 
-class Gather(Protocol):
+class MetricsReceiver(Protocol):
     """Takes in what processes say, and that they are gone (``died``: not of its own will). Must not raise or block."""
 
     def heard(self, pid: int, words: bytes) -> None: ...
@@ -23,7 +23,7 @@ class Measures(NamedTuple):
     """``function``: the name of what a process child calls to measure itself. ``gather``: who is told."""
 
     function: str
-    gather: Gather
+    gather: MetricsReceiver
 
 
 class Companion(Protocol):

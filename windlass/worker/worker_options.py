@@ -18,8 +18,8 @@ from windlass.settings import WorkerOptions
 from windlass.store.base import Store
 from windlass.store.flow import Tuning
 from windlass.store.jobs import Declared
-from windlass.worker.functions import function_path, load_object
-from windlass.worker.shares import parse_queues
+from windlass.worker.child_functions import function_path, load_object
+from windlass.worker.queue_shares import parse_queues
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _COUNTS = ("concurrency", "children", "max_jobs", "max_memory", "child_max_jobs", "child_max_memory")
 
 
-class Plan(msgspec.Struct, frozen=True):
+class CheckedOptions(msgspec.Struct, frozen=True):
     """A worker's options, checked. Durations in seconds. ``weights`` of its queues, none for strictly in order."""
 
     queues: tuple[str, ...]
@@ -45,7 +45,7 @@ class Plan(msgspec.Struct, frozen=True):
     child_max_memory: int = 0
 
 
-def plan(app: Windlass, options: Mapping[str, Any]) -> Plan:
+def check_worker_options(app: Windlass, options: Mapping[str, Any]) -> CheckedOptions:
     """Check a worker's options against the app."""
     for name in options:
         if name not in WorkerOptions.__annotations__:
@@ -66,7 +66,7 @@ def plan(app: Windlass, options: Mapping[str, Any]) -> Plan:
         raise ConfigError(f"the worker's log_success is {checked['log_success']!r}; give True or False")
     if checked.get("stall_warning") == 0:
         raise ConfigError("the worker's stall_warning is 0; give a duration above 0")
-    return Plan(queues, weights, **checked)
+    return CheckedOptions(queues, weights, **checked)
 
 
 def with_notices(

@@ -15,7 +15,7 @@ from windlass.errors import StoreError
 from windlass.store.base import Store
 from windlass.store.items import Put, put_all
 from windlass.support.logs import Steady
-from windlass.worker.tracker import Slot, Tracker
+from windlass.worker.tracker import OpenSheet, Tracker
 
 log = Steady(logging.getLogger("windlass.worker"))
 
@@ -24,12 +24,12 @@ MOST = 300
 """So many sheets wait at most for a store that is away; the oldest go first."""
 
 
-class Charts:
+class SheetWriter:
     """``worker``: the name of this worker's sheets. It stays, also when the store gives the worker another id."""
 
     def __init__(self, store: Store, tracker: Tracker, worker: str) -> None:
         self._store, self._tracker, self._worker = store, tracker, worker
-        self._due: dict[tuple[str, int], Slot] = {}
+        self._due: dict[tuple[str, int], OpenSheet] = {}
         self._failing = False
 
     async def run(self) -> None:
@@ -59,7 +59,7 @@ class Charts:
         for slot in slots:
             slot.dirty = False
 
-    def _item(self, slot: Slot) -> Put:
+    def _item(self, slot: OpenSheet) -> Put:
         key = sheet_key(slot.at, self._worker)
         return Put(shelf=slot.shelf, key=key, body=encode_sheet(slot.sheet()), ttl=KEPT[slot.shelf])
 

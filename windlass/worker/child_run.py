@@ -16,7 +16,7 @@ from windlass.errors import SoftTimeout
 _main_thread = threading.main_thread()
 
 
-class Inside:
+class ChildRun:
     """The running job as the reader thread and the main thread both see it.
 
     Locks are no use here: a signal handler would deadlock on one that its own thread holds. What two threads share
@@ -120,4 +120,4 @@ class Inside:
             signal.pthread_kill(_main_thread.ident, signal.SIGUSR1)
 
 
-here = Inside()
+here = ChildRun()

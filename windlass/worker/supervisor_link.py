@@ -44,7 +44,7 @@ class Report(msgspec.Struct):
     dismissed: bool = False
 
 
-class Leash:
+class SupervisorLink:
     """The worker's end. Reports never block or fail: a supervisor that is slow or gone is no reason to stop work.
 
     What a full pipe does not take waits here, so that no line arrives in half: of measurements the latest one, of other
@@ -63,7 +63,7 @@ class Leash:
         self._waits: asyncio.AbstractEventLoop | None = None
 
     @classmethod
-    def from_environment(cls) -> Leash | None:
+    def from_environment(cls) -> SupervisorLink | None:
         """The leash of this process, taken out of the environment so that nothing it starts takes it for its own."""
         report_fd, parent_fd = os.environ.pop(REPORT_FD, ""), os.environ.pop(PARENT_FD, "")
         return cls(int(report_fd), int(parent_fd)) if report_fd and parent_fd else None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from windlass.limits.breakers import Breaker
 
 
-class Guards:
+class BreakerGuards:
     """``asked``: the tasks whose jobs have to ask before they start."""
 
     def __init__(self, app: Windlass) -> None:

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from windlass.worker.functions import load_object
+from windlass.worker.child_functions import load_object
 
 EVERY = 1.0
 """Seconds between two messages, at least."""

@@ -18,7 +18,7 @@ AGAIN = 1.0
 """Seconds until an order that could not be read is asked for again."""
 
 
-class Obeying:
+class OrderListener:
     """Reads an order when a signal says that there is one, and hands on each once."""
 
     def __init__(self, store: Store, obey: Callable[[Given], None], serve: Callable[[dict[str, bool]], None]) -> None:

@@ -17,7 +17,7 @@ from windlass.store.base import Store
 _PROGRESS = frozenset(("started", "succeeded", "failed", "retried", "snoozed", "cancelled", "waiting"))
 
 
-class Lookout:
+class StandstillWatch:
     """Time is the host's: only how much of it has passed counts."""
 
     def __init__(self, store: Store, clock: Callable[[], int]) -> None:

@@ -18,8 +18,8 @@ from windlass.core.codec import Codec, encode
 from windlass.core.failure import describe
 from windlass.core.lifecycle import Failed, Outcome, Succeeded
 from windlass.errors import ConfigError, JobFailed
-from windlass.worker.frames import RunRequest
-from windlass.worker.inside import here
+from windlass.worker.child_messages import RunRequest
+from windlass.worker.child_run import here
 
 # Between two processes of one machine: far above what a store takes, yet not a way to fill the memory by accident.
 MAX_BYTES = 256 * 1024 * 1024

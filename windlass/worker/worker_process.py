@@ -13,9 +13,9 @@ from contextlib import suppress
 
 import msgspec
 
-from windlass.worker.leash import PARENT_FD, REPORT_FD, Report
 from windlass.worker.process import describe_exit
 from windlass.worker.scaling import Load
+from windlass.worker.supervisor_link import PARENT_FD, REPORT_FD, Report
 
 _decode = msgspec.json.Decoder(Report).decode
 # What a worker may take to obey "now".
@@ -26,7 +26,7 @@ _LONGEST_LINE = 64_000_000
 _READS, _READ_SIZE = 64, 65536
 
 
-class Member:
+class WorkerProcess:
     """A running worker process. ``crashes`` is how often its place crashed in a row before it."""
 
     def __init__(self, argv: Sequence[str], life_fd: int, crashes: int, now: float) -> None:
