@@ -504,7 +504,7 @@ def test_autoretry(app: Celery) -> None:
 
 
 def test_backoff(app: Celery) -> None:
-    from windlass.celery.trace import backoff
+    from windlass.celery.task_run import backoff
 
     @app.task(retry_backoff=3, retry_backoff_max=20, retry_jitter=False)
     def exact():  # type: ignore[no-untyped-def]

@@ -36,9 +36,9 @@ from windlass.store.redis.commands import Library
 from windlass.store.sqlite import SQLiteStore
 from windlass.testing.conformance import Bench, Hand, ManualClock
 from windlass.testing.conformance.bench import HOUR, LEASE, START, move, value
-from windlass.testing.conformance.model import Deed, Kind, World
+from windlass.testing.conformance.graph_drafts import After, GraphDraft, done
+from windlass.testing.conformance.model import Deed, GraphModel, Kind
 from windlass.testing.conformance.outcomes import BACK, DEAD, RETRY_NOW, STOPPED
-from windlass.testing.conformance.plans import After, Plan, done
 from windlass.testing.conformance.sums import check_sums
 
 SETTINGS = StoreSettings()
@@ -94,9 +94,9 @@ DRAFTS = st.builds(
 )
 
 
-def drawn(draft: Draft, id: str, parent: str = "", parent_on: On = On.SUCCESS) -> Plan:
+def drawn(draft: Draft, id: str, parent: str = "", parent_on: On = On.SUCCESS) -> GraphDraft:
     """The plan of a draft. Whatever leads nowhere leads to the end."""
-    plan = Plan(id, parent=parent, parent_on=parent_on, name=f"life of {id}", fail_fast=draft.fail_fast)
+    plan = GraphDraft(id, parent=parent, parent_on=parent_on, name=f"life of {id}", fail_fast=draft.fail_fast)
     names = [f"{id}.{n}" for n in range(len(draft.nodes))]
     for n, sketch in enumerate(draft.nodes):
         edges = edges_of(sketch, names[:n])
@@ -117,7 +117,7 @@ def drawn(draft: Draft, id: str, parent: str = "", parent_on: On = On.SUCCESS) -
     return plan
 
 
-def is_spared(plan: Plan) -> bool:
+def is_spared(plan: GraphDraft) -> bool:
     """Whether a workflow that is to fail fast may succeed in spite of something that does not."""
     [end] = [node for node in plan.added if node.id == plan.id]
     return plan.fields["fail_fast"] and (end.spare > 0 or any(edge.on is On.DONE for edge in end.after))
@@ -160,7 +160,9 @@ STEPS = st.builds(
 class Life:
     """Some graphs on one engine, driven step by step; the worlds of the model go along."""
 
-    def __init__(self, store: Store, clock: ManualClock, plans: list[Plan], inner: list[Draft], slow: bool) -> None:
+    def __init__(
+        self, store: Store, clock: ManualClock, plans: list[GraphDraft], inner: list[Draft], slow: bool
+    ) -> None:
         self.store, self.clock, self.plans, self.slow = store, clock, plans, slow
         self.inner = list(inner)
         self.nested = bool(inner)
@@ -169,7 +171,7 @@ class Life:
         # and then it matters which of them came first.
         self.one_by_one = (self.nested and self.fast) or any(is_spared(plan) for plan in plans)
         self.bench = Bench(self.again_opened, store, clock, SETTINGS)
-        self.worlds = {plan.id: World(plan) for plan in plans}
+        self.worlds = {plan.id: GraphModel(plan) for plan in plans}
         self.deeds: dict[str, list[Deed]] = {plan.id: [] for plan in plans}
         self.home = {id: plan.id for plan in plans for id in plan.ids}
         self.hands: dict[int, Hand] = {}
@@ -215,7 +217,7 @@ class Life:
 
     # -- steps
 
-    async def submit(self, plan: Plan, rng: random.Random) -> None:
+    async def submit(self, plan: GraphDraft, rng: random.Random) -> None:
         """In parts, some of which come twice."""
         first = 0
         while first < len(plan.added):
@@ -448,7 +450,7 @@ class Life:
                 for job in members:
                     blamed(job.id, job.state, job.reason, fates[job.id].blames, self.deeds[plan.id])
 
-    def agrees(self, plan: Plan, found: State, expected: State) -> bool:
+    def agrees(self, plan: GraphDraft, found: State, expected: State) -> bool:
         """Whether two states are the same as far as the rules say.
 
         In which order a first failure stops a graph and gives up what is behind it is open, so that a job which never
@@ -460,7 +462,7 @@ class Life:
             return found in (State.SKIPPED, State.CANCELLED)
         return found is expected
 
-    async def check_graph(self, plan: Plan) -> None:
+    async def check_graph(self, plan: GraphDraft) -> None:
         world, info = self.worlds[plan.id], await self.bench.graph(plan.id)
         assert info.state is world.state[plan.id]
         assert bool(info.stopping) == bool(world.stopping), f"stopping is {info.stopping!r}"

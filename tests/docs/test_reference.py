@@ -15,7 +15,7 @@ from windlass import Chord, Flow, Group, Signature, SyncWorkflow, Tree, Work, Wo
 from windlass.cli.main import cli
 from windlass.core.duration import to_ms
 from windlass.core.event import KINDS
-from windlass.core.flow import FlowRules
+from windlass.core.flow_rules import FlowRules
 from windlass.core.graph import WORK
 from windlass.core.job import State
 from windlass.core.keep import DEFAULT_KEEP, Keep

@@ -14,11 +14,11 @@ from windlass.console import Console
 from windlass.console.audit import KEPT, SHELF, bounded
 from windlass.console.charts import chart as draw_chart
 from windlass.console.desk import MOST_ROWS, Desk, now_ms
+from windlass.console.recent_reads import shared_of
 from windlass.console.search import LOOKED
-from windlass.console.shared import shared_of
 from windlass.core.access import EVERYTHING, make_access
 from windlass.core.chart import CELLS, HOURS, MINUTE, MINUTES, Series, Sheet, cell, encode_sheet, sheet_key
-from windlass.core.health import Facts, flow_of, in_words, is_well
+from windlass.core.health import QueueFacts, flow_of, in_words, is_well
 from windlass.core.job import State
 from windlass.errors import Forbidden, JobLost, NotFound
 from windlass.store.base import Store
@@ -293,24 +293,24 @@ async def test_a_chart_adds_up_what_workers_wrote(app: Windlass, console: Consol
 @pytest.mark.parametrize(
     ("facts", "flow", "well"),
     [
-        (Facts(), "idle", True),
-        (Facts(draining=True), "draining", True),
-        (Facts(paused=True, ready=9, oldest_ready=10**9), "paused", True),
-        (Facts(ready=1, oldest_ready=1_000), "no_worker", True),
-        (Facts(ready=1, oldest_ready=31_000), "no_worker", False),
-        (Facts(ready=1, oldest_ready=1_000, workers=1, slots=4), "flowing", True),
-        (Facts(ready=1, oldest_ready=61_000, workers=1, slots=4), "stuck", False),
-        (Facts(ready=1, oldest_ready=61_000, workers=1, slots=4, quiet=1_000), "flowing", True),
-        (Facts(ready=1, oldest_ready=61_000, workers=1, slots=4, quiet=61_000), "stuck", False),
-        (Facts(ready=1, oldest_ready=61_000, workers=1, slots=4, busy=4, quiet=61_000), "saturated", True),
-        (Facts(ready=1, oldest_ready=601_000, workers=1, slots=4, busy=4, quiet=601_000), "stuck", False),
-        (Facts(ready=1, oldest_ready=601_000, workers=1, slots=4, busy=4), "saturated", True),
-        (Facts(ready=1, oldest_ready=61_000, workers=1, slots=4, held=True, quiet=61_000), "saturated", True),
-        (Facts(running=1, workers=1, slots=4, busy=1), "flowing", True),
-        (Facts(running=1, draining=True, workers=1, slots=4), "draining", True),
+        (QueueFacts(), "idle", True),
+        (QueueFacts(draining=True), "draining", True),
+        (QueueFacts(paused=True, ready=9, oldest_ready=10**9), "paused", True),
+        (QueueFacts(ready=1, oldest_ready=1_000), "no_worker", True),
+        (QueueFacts(ready=1, oldest_ready=31_000), "no_worker", False),
+        (QueueFacts(ready=1, oldest_ready=1_000, workers=1, slots=4), "flowing", True),
+        (QueueFacts(ready=1, oldest_ready=61_000, workers=1, slots=4), "stuck", False),
+        (QueueFacts(ready=1, oldest_ready=61_000, workers=1, slots=4, quiet=1_000), "flowing", True),
+        (QueueFacts(ready=1, oldest_ready=61_000, workers=1, slots=4, quiet=61_000), "stuck", False),
+        (QueueFacts(ready=1, oldest_ready=61_000, workers=1, slots=4, busy=4, quiet=61_000), "saturated", True),
+        (QueueFacts(ready=1, oldest_ready=601_000, workers=1, slots=4, busy=4, quiet=601_000), "stuck", False),
+        (QueueFacts(ready=1, oldest_ready=601_000, workers=1, slots=4, busy=4), "saturated", True),
+        (QueueFacts(ready=1, oldest_ready=61_000, workers=1, slots=4, held=True, quiet=61_000), "saturated", True),
+        (QueueFacts(running=1, workers=1, slots=4, busy=1), "flowing", True),
+        (QueueFacts(running=1, draining=True, workers=1, slots=4), "draining", True),
     ],
 )
-def test_one_word_for_a_queue(facts: Facts, flow: str, well: bool) -> None:
+def test_one_word_for_a_queue(facts: QueueFacts, flow: str, well: bool) -> None:
     assert flow_of(facts) == flow
     assert is_well(flow, facts.oldest_ready) is well
     assert well or in_words(flow, facts.ready, "1m")

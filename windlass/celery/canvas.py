@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from windlass.celery.exceptions import ImproperlyConfigured
-from windlass.celery.signature import Part, Signature, list_of, maybe_signature, signature, subtask
+from windlass.celery.signature import ItemAttribute, Signature, list_of, maybe_signature, signature, subtask
 
 if TYPE_CHECKING:
     from windlass.celery.app import Celery
@@ -68,7 +68,7 @@ class _Listed(_Composed):
     def _read(cls, d: Mapping[str, Any], app: Celery | None) -> Signature:
         return cls._restored(cls(list(d["kwargs"]["tasks"]), app=app), d)
 
-    tasks = Part[list[Signature]]("tasks", within="kwargs")
+    tasks = ItemAttribute[list[Signature]]("tasks", within="kwargs")
 
     @property
     def members(self) -> list[Signature]:

@@ -17,10 +17,10 @@ from windlass.celery import _state, conf, signals
 from windlass.celery.canvas import Signature, chain, chord, chunks, group, list_of, maybe_signature, xmap, xstarmap
 from windlass.celery.exceptions import ImproperlyConfigured
 from windlass.celery.ids import drop_taken, first_of, freeze, last_id, single_out
+from windlass.celery.json_values import pack, pack_all
 from windlass.celery.request import Extra, write_extra
 from windlass.celery.result import GroupResult, ResultBase
 from windlass.celery.utils import uuid
-from windlass.celery.values import pack, pack_all
 from windlass.core.hints import did_you_mean
 from windlass.errors import IdConflict
 
@@ -46,7 +46,7 @@ _CALL = ("countdown", "eta", "expires", "queue", "priority", "time_limit", "soft
          "ignore_result", "link", "link_error")  # fmt: skip
 
 
-class Place(NamedTuple):
+class Position(NamedTuple):
     """Where a signature stands: what it is given, and what surrounds it.
 
     ``chord``: it is a chord's body. ``bare``: whoever asks for it sees to its error callbacks. ``fed``: it is given a
@@ -162,10 +162,10 @@ def work_of(
     if single_out(made):
         drop_taken(app, made)
     freeze(app, made)
-    return work(app, made, Place(parent=parent, root=root, used=True, nesting=nesting))
+    return work(app, made, Position(parent=parent, root=root, used=True, nesting=nesting))
 
 
-def work(app: Celery, sig: Signature, place: Place) -> Work[Any]:
+def work(app: Celery, sig: Signature, place: Position) -> Work[Any]:
     """One frozen signature, with its callbacks."""
     if isinstance(sig, chain):
         return _with_callbacks(app, sig, _chain(app, sig, place), place)
@@ -174,7 +174,7 @@ def work(app: Celery, sig: Signature, place: Place) -> Work[Any]:
     return _group(app, sig, place) if isinstance(sig, group) else _call(app, sig, place)
 
 
-def _chain(app: Celery, sig: chain, place: Place) -> Work[Any]:
+def _chain(app: Celery, sig: chain, place: Position) -> Work[Any]:
     steps, results = sig.tasks, [freeze(app, step) for step in sig.tasks]
     root = place.root or last_id(results[0])
     works: list[Work[Any]] = []
@@ -205,7 +205,7 @@ def _next(step: Signature, results: Sequence[ResultBase]) -> tuple[ResultBase, .
     return () if isinstance(found, GroupResult) and isinstance(step, group | chord) else (found,)
 
 
-def _chord(app: Celery, sig: chord, place: Place) -> Work[Any]:
+def _chord(app: Celery, sig: chord, place: Position) -> Work[Any]:
     header, body = freeze(app, sig.header), freeze(app, sig.body)
     ahead = place._replace(after=_next(sig.header, [body]), chord=False, bare=False, used=True, headed=True)
     first = _unreached(app, sig.body, _group(app, sig.header, ahead), place)
@@ -216,16 +216,16 @@ def _chord(app: Celery, sig: chord, place: Place) -> Work[Any]:
     return _errbacks(app, sig.body, made, place, last_id(body))
 
 
-def _group(app: Celery, sig: group, place: Place) -> windlass.Group[Any]:
+def _group(app: Celery, sig: group, place: Position) -> windlass.Group[Any]:
     here = place._replace(group=sig.options["task_id"], bare=False)
     made = windlass.group([work(app, task, here._replace(number=number)) for number, task in enumerate(sig.tasks)])
     for link in _linked(app, sig, "link"):
         freeze(app, link)
-        made = made.then(work(app, link, Place(parent=place.parent, root=place.root, fed=True)))
+        made = made.then(work(app, link, Position(parent=place.parent, root=place.root, fed=True)))
     return made
 
 
-def _call(app: Celery, sig: Signature, place: Place) -> Work[Any]:
+def _call(app: Celery, sig: Signature, place: Position) -> Work[Any]:
     links = [(link, freeze(app, link)) for link in _linked(app, sig, "link")]
     extra = Extra(
         parent=place.parent, root=place.root, group=place.group, index=place.number, headed=place.headed,
@@ -251,22 +251,22 @@ def _properties(sig: Signature) -> dict[str, Any]:
     return {name: value for name, value in sig.options.items() if name in PROPERTIES and value is not None}
 
 
-def _behind(sig: Signature, place: Place) -> Place:
+def _behind(sig: Signature, place: Position) -> Position:
     """The place of a callback."""
     parent = sig.options.get("task_id") or place.parent
-    return Place(parent=parent, root=place.root or parent, fed=True)
+    return Position(parent=parent, root=place.root or parent, fed=True)
 
 
-def _with_callbacks(app: Celery, sig: Signature, made: Work[Any], place: Place) -> Work[Any]:
+def _with_callbacks(app: Celery, sig: Signature, made: Work[Any], place: Position) -> Work[Any]:
     last = last_id(freeze(app, sig))
-    behind = Place(parent=last, root=place.root or last, fed=True)
+    behind = Position(parent=last, root=place.root or last, fed=True)
     for link in _linked(app, sig, "link"):
         freeze(app, link)
         made = made.then(work(app, link, behind))
     return made if place.bare else _errbacks(app, sig, made, place)
 
 
-def _errbacks(app: Celery, sig: Signature, made: Work[Any], place: Place, body: str | None = None) -> Work[Any]:
+def _errbacks(app: Celery, sig: Signature, made: Work[Any], place: Position, body: str | None = None) -> Work[Any]:
     """With the error callbacks of a signature. Of a chord's ``body`` they answer for its header too."""
     for errback in _linked(app, sig, "link_error"):
         freeze(app, errback)
@@ -274,7 +274,7 @@ def _errbacks(app: Celery, sig: Signature, made: Work[Any], place: Place, body: 
     return made
 
 
-def _unreached(app: Celery, sig: Signature, before: W, place: Place) -> W:
+def _unreached(app: Celery, sig: Signature, before: W, place: Position) -> W:
     """What leads to a group or a chord, with the error callbacks of their tasks: without it, those never run."""
     for end in _ends(sig) if isinstance(sig, group | chord) else []:
         id = last_id(freeze(app, end))
@@ -373,7 +373,7 @@ def _submit(app: Celery, sig: Signature) -> ResultBase:
         return result
     whole = uuid() if not isinstance(result, GroupResult) or result.parent is not None else str(result.id)
     lone = not isinstance(sig, chain | chord | group) and not (sig.options.get("link") or sig.options.get("link_error"))
-    made = work(app, sig, Place(parent=caller.id, root=caller.root_id) if caller is not None else Place())
+    made = work(app, sig, Position(parent=caller.id, root=caller.root_id) if caller is not None else Position())
     if lone or (isinstance(made, windlass.Signature) and not made.has_callbacks):
         made.delay()
     else:

@@ -13,7 +13,9 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from windlass.celery.exceptions import ImproperlyConfigured
-from windlass.celery.known import (
+from windlass.celery.rates import rate_of
+from windlass.celery.schedules import check_workers_can_run, maybe_schedule
+from windlass.celery.setting_names import (
     ALWAYS,
     BACKENDS,
     BROKERS,
@@ -26,8 +28,6 @@ from windlass.celery.known import (
     why_refused,
     why_taken,
 )
-from windlass.celery.rates import rate_of
-from windlass.celery.schedules import check_workers_can_run, maybe_schedule
 from windlass.core.hints import did_you_mean
 from windlass.errors import WindlassError
 

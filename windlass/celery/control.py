@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from windlass import JobInfo, State
 from windlass.celery.exceptions import ImproperlyConfigured
+from windlass.celery.json_values import unpack
 from windlass.celery.rates import rate_of
 from windlass.celery.request import read_extra
-from windlass.celery.values import unpack
 from windlass.core.hints import did_you_mean
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from windlass.celery.canvas import Signature, chain, chord, chunks, group, list_
 from windlass.celery.exceptions import ImproperlyConfigured
 from windlass.celery.rebuild import chord_error
 from windlass.celery.result import EagerResult, GroupResult, ResultBase
-from windlass.celery.trace import through_json
+from windlass.celery.task_run import through_json
 from windlass.celery.utils import uuid
 
 if TYPE_CHECKING:

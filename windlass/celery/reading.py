@@ -7,8 +7,8 @@ from typing import Any
 
 from windlass import JobInfo, State
 from windlass.celery import states
+from windlass.celery.json_values import unpack
 from windlass.celery.request import Extra, read_extra
-from windlass.celery.values import unpack
 
 IGNORED = "ignored by the task"
 """The reason of a job that ended with ``Ignore``."""

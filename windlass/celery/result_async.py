@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from windlass import JobLost, ResultTimeout, State, SyncHandle
 from windlass.celery import _state, states
 from windlass.celery.exceptions import ChordError, ImproperlyConfigured, TaskRevokedError, TimeoutError
+from windlass.celery.json_values import unpack
 from windlass.celery.reading import IGNORED, Reading
 from windlass.celery.rebuild import chord_error, rebuild
 from windlass.celery.result_base import ResultBase, check_may_wait
-from windlass.celery.values import unpack
 from windlass.errors import JobError
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from windlass.celery.app import Celery
     from windlass.celery.request import Context
     from windlass.celery.task import Task
-    from windlass.celery.trace import Ended
+    from windlass.celery.task_run import Ended
 
 
 class EagerResult(AsyncResult):

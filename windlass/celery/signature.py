@@ -22,7 +22,7 @@ T = TypeVar("T")
 Made = TypeVar("Made", bound="Signature")
 
 
-class Part(Generic[T]):
+class ItemAttribute(Generic[T]):
     """An attribute of a signature that is an item of its dict; of ``kwargs`` where ``within`` says so."""
 
     def __init__(self, key: str, default: Any = None, within: str = "") -> None:
@@ -92,14 +92,14 @@ class Signature(dict[str, Any]):
 
     # -- its parts, which may be set as well as read
 
-    task = Part[str]("task")
+    task = ItemAttribute[str]("task")
     name = task
-    args = Part[Any]("args")
-    kwargs = Part[dict[str, Any]]("kwargs")
-    options = Part[dict[str, Any]]("options")
-    immutable = Part[bool]("immutable", False)
-    subtask_type = Part[str | None]("subtask_type")
-    id = Part[str | None]("task_id", within="options")
+    args = ItemAttribute[Any]("args")
+    kwargs = ItemAttribute[dict[str, Any]]("kwargs")
+    options = ItemAttribute[dict[str, Any]]("options")
+    immutable = ItemAttribute[bool]("immutable", False)
+    subtask_type = ItemAttribute[str | None]("subtask_type")
+    id = ItemAttribute[str | None]("task_id", within="options")
 
     @property
     def app(self) -> Celery:

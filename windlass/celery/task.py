@@ -9,7 +9,7 @@ from datetime import datetime
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any
 
-from windlass.celery import _state, prefork, states, trace
+from windlass.celery import _state, prefork, states, task_run
 from windlass.celery.exceptions import ImproperlyConfigured, MaxRetriesExceededError, Retry
 from windlass.celery.rates import rate_of
 from windlass.celery.request import Context, node_name
@@ -170,7 +170,7 @@ class Task:
             soft = None  # whoever calls it is told
         options: dict[str, Any] = {
             "name": self.name, "queue": self.own_queue or conf.task_default_queue, "timeout": hard,
-            "soft_timeout": soft, "retries": MANY, "backoff": trace.retry_in, "give_up_on": trace.no_retry_asked,
+            "soft_timeout": soft, "retries": MANY, "backoff": task_run.retry_in, "give_up_on": task_run.no_retry_asked,
             "result": not self.ignore_result,
         }  # fmt: skip
         said = self.rate_limit if self.rate_limit is not None else conf.task_default_rate_limit
@@ -191,7 +191,7 @@ class Task:
         """The function Windlass declares: it takes arguments by name, and by place from who does not know the names."""
 
         def job(*args: Any, **kwargs: Any) -> Any:
-            return trace.run_job(self, list(args), kwargs)
+            return task_run.run_job(self, list(args), kwargs)
 
         job.__name__ = job.__qualname__ = type(self).__name__
         job.__module__ = type(self).__module__
@@ -260,7 +260,7 @@ class Task:
         args, kwargs = _several(args), _named(kwargs)
         if self.app.conf.task_always_eager:
             self.check_arguments(args, kwargs)
-            args, kwargs = trace.through_json(args, kwargs)
+            args, kwargs = task_run.through_json(args, kwargs)
             return self.apply(args, kwargs, link=link, link_error=link_error, task_id=task_id, **options)
         given = {**options, "task_id": task_id, "link": link, "link_error": link_error}
         result: AsyncResult = self.app.send(
@@ -286,7 +286,7 @@ class Task:
             delivery_info={"is_eager": True, "routing_key": options.get("queue"), "priority": options.get("priority")},
             ignore_result=bool(self.ignore_result), time_limit=self.time_limit, soft_time_limit=self.soft_time_limit,
         )  # fmt: skip
-        ended = trace.run_here(self, request, *self._models(args, kwargs))
+        ended = task_run.run_here(self, request, *self._models(args, kwargs))
         result = EagerResult.of(self, request, ended)
         run_callbacks(self, request, result, link, link_error)
         throw = self.app.conf.task_eager_propagates if throw is None else throw
@@ -400,7 +400,7 @@ class Task:
             return
         if task_id not in (None, request.id):
             raise ImproperlyConfigured("update_state(): a task can speak for itself alone, not for another task_id")
-        trace.tell(current(), request, state=state, meta=meta)
+        task_run.tell(current(), request, state=state, meta=meta)
 
     def replace(self, sig: Signature) -> Any:
         """Let other work take this task's place: its value becomes this task's. Does not return on a worker."""

@@ -10,8 +10,8 @@ import click
 import msgspec
 
 from windlass.app import Windlass
-from windlass.core.address import redact_url
 from windlass.core.keep import Keep, read_bucket
+from windlass.core.store_url import redact_url
 from windlass.store.base import StoreSettings
 from windlass.store.reads import StoreInfo
 
@@ -76,7 +76,9 @@ def describe(app: Windlass, options: CheckedOptions, info: StoreInfo) -> Descrip
 
 def _queues(options: CheckedOptions) -> list[str]:
     """As they are written: with their weights, where they have some."""
-    return [f"{name}*{weight}" for name, weight in zip(options.queues, options.weights, strict=False)] or list(options.queues)
+    return [f"{name}*{weight}" for name, weight in zip(options.queues, options.weights, strict=False)] or list(
+        options.queues
+    )
 
 
 def show(found: Description, pid: int, processes: str, style: str) -> None:

@@ -21,8 +21,8 @@ from windlass.cli import output
 from windlass.cli.bench_app import QUEUE, TASK, make_app
 from windlass.cli.errors import NotDone
 from windlass.cli.target import Target, run, takes_app
-from windlass.core.address import redact_url
 from windlass.core.job import State
+from windlass.core.store_url import redact_url
 from windlass.store.jobs import Action, Change, Query
 
 _START_SECONDS = 30.0

@@ -21,10 +21,10 @@ import msgspec
 
 from windlass.app import Windlass
 from windlass.celery import Celery, prefork, signals
-from windlass.celery.known import GREEN, NO_GREEN
-from windlass.cli import banner, celery_control, values
+from windlass.celery.setting_names import GREEN, NO_GREEN
+from windlass.cli import banner, celery_control, option_types
 from windlass.cli.errors import CliError, NotDone
-from windlass.cli.load import load_module, load_tasks, module_of_file, search_here, split
+from windlass.cli.find_app import load_module, load_tasks, module_of_file, search_here, split
 from windlass.cli.worker import ARGUMENTS, command, description, run_alone
 from windlass.core.hints import did_you_mean
 from windlass.support.logs import LEVELS, set_up_logging
@@ -67,10 +67,10 @@ def celery(ctx: click.Context, spec: str | None, broker: str | None, workdir: st
     """
     if workdir:
         os.chdir(workdir)
-    ctx.obj = Given(spec or ctx.meta.get("windlass.app") or os.environ.get("WINDLASS_APP", ""), broker)
+    ctx.obj = CeleryOptions(spec or ctx.meta.get("windlass.app") or os.environ.get("WINDLASS_APP", ""), broker)
 
 
-class Given(NamedTuple):
+class CeleryOptions(NamedTuple):
     """What was said before the command."""
 
     spec: str
@@ -80,7 +80,7 @@ class Given(NamedTuple):
 # -- finding the app
 
 
-def find_celery(given: Given) -> Celery:
+def find_celery(given: CeleryOptions) -> Celery:
     """The Celery app a module holds, under any name; of a package, also in its module ``celery``."""
     if not given.spec:
         raise click.UsageError("which app? Give its module: windlass celery -A proj worker")
@@ -146,11 +146,13 @@ def _refused(reason: str) -> dict[str, Any]:
 _UNUSED: dict[str, Any] = {"expose_value": False, "hidden": True, "help": "Taken, and of no effect here."}
 _COUNT: dict[str, Any] = {"type": click.IntRange(min=1), "metavar": "N"}
 _OPTIONS = [
-    click.option("-Q", "--queues", callback=values.queues, multiple=True, metavar="A,B", help="Queues to serve."),
-    click.option("-X", "--exclude-queues", callback=values.queues, multiple=True, metavar="A,B", help="Not these."),
+    click.option("-Q", "--queues", callback=option_types.queues, multiple=True, metavar="A,B", help="Queues to serve."),
+    click.option(
+        "-X", "--exclude-queues", callback=option_types.queues, multiple=True, metavar="A,B", help="Not these."
+    ),
     click.option("-c", "--concurrency", metavar="N", help="Tasks at once [one per core]."),
     click.option("-P", "--pool", type=click.Choice(POOLS), help="Child processes, threads, or one at a time."),
-    click.option("--autoscale", callback=values.scale, metavar="MAX,MIN", help="Processes by load."),
+    click.option("--autoscale", callback=option_types.scale, metavar="MAX,MIN", help="Processes by load."),
     click.option("--max-tasks-per-child", **_COUNT, help="Replace a process after so many tasks."),
     click.option("--max-memory-per-child", **_COUNT, help="Replace a process that occupies more KiB than this."),
     click.option("--time-limit", type=float, metavar="SECONDS", help="Hard limit of every task without its own."),
@@ -201,9 +203,9 @@ def _worker_options(function: Callable[..., None]) -> Callable[..., None]:
 @celery.command()
 @_worker_options
 @click.pass_obj
-def worker(given: Given, /, **options: Any) -> None:
+def worker(given: CeleryOptions, /, **options: Any) -> None:
     """Run a worker, with Celery's options."""
-    job = Job(given, options)
+    job = ProcessRole(given, options)
     if options["plan"]:
         sys.exit(job.tell_plan())
     if options["describe"]:
@@ -293,10 +295,10 @@ def ask_plan(argv: list[str]) -> WorkerPlan:
     return msgspec.json.decode(answer.stdout.strip().rpartition(b"\n")[2], type=WorkerPlan)
 
 
-class Job(NamedTuple):
+class ProcessRole(NamedTuple):
     """What this process is asked to be."""
 
-    given: Given
+    given: CeleryOptions
     settings: dict[str, Any]
 
     @property
@@ -367,7 +369,7 @@ class Job(NamedTuple):
 
 @celery.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
 @click.pass_obj
-def beat(given: Given) -> None:
+def beat(given: CeleryOptions) -> None:
     """Not needed: every worker runs the schedules. Shows those the app declares."""
     app = find_celery(given)
     app.windlass.load()

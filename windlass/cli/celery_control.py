@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from windlass.celery.control import Control, Inspect
-from windlass.celery.values import pack
+from windlass.celery.json_values import pack
 from windlass.cli.errors import CliError, NotDone
 from windlass.core.hints import did_you_mean
 

@@ -12,8 +12,8 @@ from windlass.cli import output
 from windlass.cli.errors import CliError
 from windlass.cli.installed import Check, Level, about_installation
 from windlass.cli.target import Target, run, takes_app
-from windlass.core.address import redact_url
 from windlass.core.duration import show_ms
+from windlass.core.store_url import redact_url
 from windlass.errors import ConfigError, WindlassError
 from windlass.store.base import Store
 from windlass.store.reads import QueueInfo, WorkerInfo

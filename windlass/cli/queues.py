@@ -9,14 +9,14 @@ from typing import Any
 import click
 
 from windlass.calls.queue import NOT_STARTED
-from windlass.cli import output, values
+from windlass.cli import option_types, output
 from windlass.cli.errors import NotDone
 from windlass.cli.groups import ListGroup
 from windlass.cli.limits import in_words, said, told, tuning
 from windlass.cli.operator import operator
 from windlass.cli.target import Target, run, takes_app
 from windlass.console import Console
-from windlass.console.values import Changed, QueueRow, WorkerRow
+from windlass.console.replies import Changed, QueueRow, WorkerRow
 from windlass.core.job import State
 from windlass.core.limits import show_rate
 from windlass.limits.gates import LimitInfo
@@ -111,7 +111,7 @@ def untune_queue(target: Target, as_json: bool, words: list[str]) -> None:
 
 @queues.command("drain")
 @takes_app("NAME")
-@click.option("--timeout", callback=values.duration, metavar="TIME", help="Give up waiting after so long.")
+@click.option("--timeout", callback=option_types.duration, metavar="TIME", help="Give up waiting after so long.")
 def drain_queue(target: Target, as_json: bool, words: list[str], timeout: float | None) -> None:
     """Take no new jobs in, and wait until none is ready, scheduled or running.
 

@@ -20,7 +20,7 @@ from windlass.cli.target import Target, debug_option, json_option, pick, run, ta
 from windlass.console import Console
 from windlass.core.job import NewJob
 from windlass.core.language import every
-from windlass.core.schedule import Plan, begin, decode_plan, parse_policies
+from windlass.core.schedule import SchedulePlan, begin, decode_plan, parse_policies
 from windlass.core.timing import Timing, cron, describe, remark
 from windlass.errors import ConfigError
 from windlass.operate.schedules import ScheduleInfo, local, runs
@@ -194,7 +194,7 @@ def preview(
     else:
         zone = getattr(timing, "tz", "") or tz or _zone_of(words[:-1], app_spec)
         fields = parse_policies({"tz": zone, "gap": gap, "repeat": repeat}, "preview")
-        plan, _ = begin(Plan(timing=timing, job=_NO_JOB, **fields), now)
+        plan, _ = begin(SchedulePlan(timing=timing, job=_NO_JOB, **fields), now)
     after, until = _span(year, plan.tz) if year else (now, 0)
     slots = list(islice(runs(plan, after, until), count or (MANY if year else 10)))
     marked = [(local(slot, plan.tz), remark(plan.timing, plan.clock, slot)) for slot in slots]
@@ -222,13 +222,13 @@ def _timing(text: str) -> Timing | None:
         return None
 
 
-def _plan_of_row(words: tuple[str, ...], app_spec: str | None, url: str | None) -> Plan:
+def _plan_of_row(words: tuple[str, ...], app_spec: str | None, url: str | None) -> SchedulePlan:
     if len(words) == 1 and " " in words[0]:
         every(words[0])  # no name without an app: say what is wrong with the expression
     target, rest = pick(words, app_spec, url, "NAME|EXPR", True)
     app, name = target.load(), _one(rest)
 
-    async def ask() -> Plan:
+    async def ask() -> SchedulePlan:
         row, _ = await read_row((await app.client()).store, name)
         if row is None:
             raise NotDone(f"there is no schedule {name!r}")

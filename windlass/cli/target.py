@@ -13,8 +13,8 @@ from click.shell_completion import CompletionItem
 
 from windlass.app import Windlass
 from windlass.cli.errors import DEBUG, CliError
-from windlass.cli.load import load_app, load_tasks, looks_like_app
-from windlass.cli.whose import need_prefix
+from windlass.cli.find_app import load_app, load_tasks, looks_like_app
+from windlass.cli.key_prefix import need_prefix
 
 T = TypeVar("T")
 Command = TypeVar("Command", bound=Callable[..., Any])

@@ -14,7 +14,7 @@ import click
 from windlass.cli.errors import CliError
 from windlass.cli.target import Target, takes_app
 from windlass.core.access import Access, make_access
-from windlass.core.addresses import is_loopback
+from windlass.core.network_addresses import is_loopback
 from windlass.core.packages import pip_install
 from windlass.errors import ConfigError
 

@@ -11,9 +11,9 @@ import click
 import msgspec
 
 from windlass.app import Windlass
-from windlass.cli import banner, values
+from windlass.cli import banner, option_types
 from windlass.cli.errors import CliError
-from windlass.cli.load import load_tasks
+from windlass.cli.find_app import load_tasks
 from windlass.cli.target import Target, complete_queues, run, takes_app
 from windlass.core.packages import pip_install
 from windlass.support.logs import LEVELS, set_up_logging
@@ -26,19 +26,21 @@ _COUNT: dict[str, Any] = {"type": click.IntRange(min=1), "metavar": "N"}
 
 @click.command()
 @takes_app(by_url=False, json=False)
-@click.option("-Q", "--queues", callback=values.weighted_queues, multiple=True, metavar="A,B",
+@click.option("-Q", "--queues", callback=option_types.weighted_queues, multiple=True, metavar="A,B",
               shell_complete=complete_queues,
               help="Queues to serve, the most urgent first; A*5,B*2: by turns [all declared].")  # fmt: skip
 @click.option("-c", "--concurrency", **_COUNT, help="Jobs at once in each process [100].")
 @click.option("--processes", **_COUNT, help="Worker processes [1].")
-@click.option("--autoscale", callback=values.scale, metavar="MIN,MAX", help="Processes by load (either order).")
+@click.option("--autoscale", callback=option_types.scale, metavar="MIN,MAX", help="Processes by load (either order).")
 @click.option("--children", **_COUNT, help="Child processes for tasks that run in processes [one per core].")
-@click.option("--grace", callback=values.duration, metavar="TIME", help="Time for running jobs at shutdown [30s].")
+@click.option(
+    "--grace", callback=option_types.duration, metavar="TIME", help="Time for running jobs at shutdown [30s]."
+)
 @click.option("--max-jobs", **_COUNT, help="Replace a process after so many jobs.")
 @click.option(
     "--max-memory", type=click.IntRange(min=1), metavar="MB", help="Replace a process that occupies more than this."
 )
-@click.option("--metrics", callback=values.address, metavar="[HOST:]PORT",
+@click.option("--metrics", callback=option_types.address, metavar="[HOST:]PORT",
               help="Serve metrics for Prometheus here, of all processes; 0 takes a free port.")  # fmt: skip
 @click.option("--reload", is_flag=True, help="Restart when a source file changes, for development.")
 @click.option("--import", "imports", multiple=True, metavar="MODULE", help="A module that declares tasks; repeatable.")
@@ -66,7 +68,7 @@ def worker(target: Target, imports: tuple[str, ...], log_level: str, log_format:
     if given["processes"] and given["autoscale"]:
         raise click.UsageError("give --processes or --autoscale, not both")
     if given["child"] or given["describe"] or not supervised(given):
-        job = Job(target, imports, worker_options(given), log_level, log_format, given["metrics"])
+        job = ProcessRole(target, imports, worker_options(given), log_level, log_format, given["metrics"])
         sys.exit(job.describe() if given["describe"] else job.be_child() if given["child"] else job.run())
     from windlass.cli.supervise import supervise
 
@@ -87,7 +89,7 @@ def supervised(given: dict[str, Any]) -> bool:
     return bool(several or given["reload"] or given["max_jobs"] or given["max_memory"])
 
 
-class Job(NamedTuple):
+class ProcessRole(NamedTuple):
     """What this process is asked to be."""
 
     target: Target

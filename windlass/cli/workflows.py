@@ -127,7 +127,7 @@ def retry(target: Target, as_json: bool, words: list[str]) -> None:
 # -- the picture of one
 
 
-class Shown(NamedTuple):
+class TreeStyle(NamedTuple):
     """How a tree is drawn: ``every`` job, and without repeating the reason of the whole."""
 
     every: bool
@@ -152,10 +152,10 @@ def _print(info: WorkflowInfo, tree: Tree, every: bool) -> None:
     )
     click.echo()
     terminal = output.console()
-    terminal.print(_branch(tree, Shown(every, info.reason)), overflow="ellipsis", no_wrap=True)
+    terminal.print(_branch(tree, TreeStyle(every, info.reason)), overflow="ellipsis", no_wrap=True)
 
 
-def _branch(tree: Tree, shown: Shown) -> RichTree:
+def _branch(tree: Tree, shown: TreeStyle) -> RichTree:
     from rich.tree import Tree as RichTree
 
     work = _inner(tree)
@@ -170,7 +170,7 @@ def _inner(tree: Tree) -> Tree:
     return tree if only.kind == "job" else only
 
 
-def _grow(branch: RichTree, nodes: Sequence[Tree], shown: Shown) -> None:
+def _grow(branch: RichTree, nodes: Sequence[Tree], shown: TreeStyle) -> None:
     for row in _rows(nodes, shown.every):
         if isinstance(row, Tree):
             below = _inner(row).children if row.kind == "workflow" else row.children
@@ -195,7 +195,7 @@ def _rows(nodes: Sequence[Tree], every: bool) -> Iterator[Tree | Text]:
             yield mark.append(f"… {len(row) - SHOWN:,} more {task} {state}", "bright_black")
 
 
-def _label(node: Tree, shown: Shown) -> Text:
+def _label(node: Tree, shown: TreeStyle) -> Text:
     from rich.text import Text
 
     if node.kind in KINDS and len(node.children) == 1:
@@ -214,7 +214,7 @@ def _label(node: Tree, shown: Shown) -> Text:
     return label
 
 
-def _about(label: Text, node: Tree, shown: Shown) -> Text:
+def _about(label: Text, node: Tree, shown: TreeStyle) -> Text:
     """The one thing worth knowing of a job in its state."""
     if node.state is State.SUCCEEDED:
         return label if node.result is None else label.append(f"  → {output.compact(node.result, 60)}", "green")

@@ -10,9 +10,9 @@ import msgspec
 
 from windlass.calls.task import Task
 from windlass.console import jobs, show
-from windlass.console.audit import Deed, act
+from windlass.console.audit import AuditedAction, act
 from windlass.console.desk import Desk
-from windlass.console.values import Changed
+from windlass.console.replies import Changed
 from windlass.core.access import REDACTED
 from windlass.core.duration import instant_ms, to_ms
 from windlass.core.hints import did_you_mean
@@ -100,7 +100,7 @@ async def change_ids(desk: Desk, action: str, ids: Sequence[str], params: Mappin
     return Changed(changed=reply.changed, skipped=skipped, count=len(reply.changed))
 
 
-def check_rights(deed: Deed, action: str, change: Change) -> None:
+def check_rights(deed: AuditedAction, action: str, change: Change) -> None:
     deed.need(jobs.RIGHTS[action])
     if change.action is Action.MOVE:
         deed.need("move", change.queue)

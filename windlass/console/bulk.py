@@ -11,13 +11,13 @@ from typing import Any
 
 import msgspec
 
-from windlass.console import jobs, rows, show
+from windlass.console import job_rows, jobs, show
 from windlass.console.actions import apply, make_change
 from windlass.console.audit import act, record_at
 from windlass.console.desk import Desk, page_size
-from windlass.console.search import Plan, plan_search, search
-from windlass.console.snapshot import snapshot
-from windlass.console.values import Changed, Count
+from windlass.console.replies import Changed, Count
+from windlass.console.search import SearchPlan, plan_search, search
+from windlass.console.store_state import store_state
 from windlass.core.job import Job, State
 from windlass.errors import ConfigError
 from windlass.store.answers import MAX_BATCH
@@ -40,7 +40,7 @@ async def count(desk: Desk, filter: str, action: str = "") -> Count:
     if plan is None:
         return Count(count=0, exact=True)
     if plan.indexed and not _narrowed(plan):
-        return Count(count=_counted(desk, plan, await snapshot(desk)), exact=True)
+        return Count(count=_counted(desk, plan, await store_state(desk)), exact=True)
     found, looked, cursor, until = 0, 0, "", time.monotonic() + COUNT_SECONDS
     while True:
         page = await search(desk, plan, cursor, MAX_BATCH)
@@ -51,12 +51,12 @@ async def count(desk: Desk, filter: str, action: str = "") -> Count:
             return Count(count=found, exact=False, looked=looked)
 
 
-def _narrowed(plan: Plan) -> bool:
+def _narrowed(plan: SearchPlan) -> bool:
     query = plan.query
     return bool(query.task or query.fingerprint or query.worker or query.since or query.until)
 
 
-def _counted(desk: Desk, plan: Plan, now: Any) -> int:
+def _counted(desk: Desk, plan: SearchPlan, now: Any) -> int:
     """The store keeps count by queue and state."""
     names = [str(state) for state in plan.query.states or State]
     queues = [
@@ -67,7 +67,7 @@ def _counted(desk: Desk, plan: Plan, now: Any) -> int:
     return sum(queue.counts.get(name, 0) for queue in queues for name in names)
 
 
-def for_action(plan: Plan, action: str) -> Plan | None:
+def for_action(plan: SearchPlan, action: str) -> SearchPlan | None:
     """The part of a filter that an action applies to, None where that is nothing."""
     if not action:
         return plan
@@ -114,7 +114,7 @@ async def bulk(desk: Desk, action: str, filter: str, after: str, limit: int, par
     return Changed(changed=reply.changed, skipped=reply.skipped, cursor=onward, count=deed.record.count)
 
 
-async def step(desk: Desk, plan: Plan, change: Change, cursor: str, most: int) -> ChangeReply:
+async def step(desk: Desk, plan: SearchPlan, change: Change, cursor: str, most: int) -> ChangeReply:
     """Where the store can answer all of the filter, it finds and changes in one step, with nothing in between."""
     store = await desk.store()
     if plan.indexed and not desk.scoped and change.action is not Action.RETRY:
@@ -147,7 +147,7 @@ async def export(desk: Desk, filter: str, limit: int) -> AsyncIterator[bytes]:
 
 
 def _line(desk: Desk, job: Job) -> bytes:
-    row = msgspec.to_builtins(rows.job_row(desk.access, job))
+    row = msgspec.to_builtins(job_rows.job_row(desk.access, job))
     row["args"], row["result"] = _raw(desk, job.payload), _raw(desk, job.result)
     return msgspec.json.encode(row) + b"\n"
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from windlass.console.desk import Desk, now_ms
-from windlass.console.values import Chart, Point
+from windlass.console.replies import Chart, Point
 from windlass.core.chart import (
     HOURS,
     KEPT,
@@ -50,7 +50,7 @@ Triple = tuple[float | None, float | None, float | None]
 Wanted = Callable[[Series], bool]
 
 
-class Slot(NamedTuple):
+class SlotSums(NamedTuple):
     """What all workers counted in one slot. ``at``: when it began."""
 
     at: int
@@ -58,7 +58,7 @@ class Slot(NamedTuple):
     open: bool
 
 
-class Book:
+class ClosedSlots:
     """The closed slots of one shelf from ``low`` up to ``high``, exclusive, as far as they are known."""
 
     def __init__(self) -> None:
@@ -66,29 +66,29 @@ class Book:
         self.low = self.high = 0
 
 
-async def slots_of(desk: Desk, shelf: str, count: int) -> list[Slot]:
+async def slots_of(desk: Desk, shelf: str, count: int) -> list[SlotSums]:
     """The last slots of a shelf, the one that is open included, oldest first."""
 
-    async def read() -> list[Slot]:
+    async def read() -> list[SlotSums]:
         return await _read(desk, shelf, count)
 
     return await desk.shared.ask(f"{shelf} {count}", read)
 
 
-async def _read(desk: Desk, shelf: str, count: int) -> list[Slot]:
+async def _read(desk: Desk, shelf: str, count: int) -> list[SlotSums]:
     span, now = SPANS[shelf], now_ms()
     last = now // span * span
     first = last - (count - 1) * span
-    book: Book = desk.shared.lasting.setdefault(shelf, Book())
+    book: ClosedSlots = desk.shared.lasting.setdefault(shelf, ClosedSlots())
     store = await desk.store()
     open_sheets = await _fill(store, book, shelf, first, now)
     return [
-        Slot(at, book.closed.get(at) or open_sheets.get(at) or Sheet([]), open=at + span > now)
+        SlotSums(at, book.closed.get(at) or open_sheets.get(at) or Sheet([]), open=at + span > now)
         for at in range(first, last + 1, span)
     ]
 
 
-async def _fill(store: Store, book: Book, shelf: str, first: int, now: int) -> dict[int, Sheet]:
+async def _fill(store: Store, book: ClosedSlots, shelf: str, first: int, now: int) -> dict[int, Sheet]:
     """Read what is not known yet; what is not over is answered and not kept."""
     span = SPANS[shelf]
     anew = book.high <= book.low or first < book.low
@@ -142,7 +142,7 @@ async def chart(desk: Desk, span: str, queue: str = "", task: str = "") -> Chart
     return draw(SPANS[shelf], await slots_of(desk, shelf, count), wanted, now_ms())
 
 
-def draw(span: int, slots: Iterable[Slot], wanted: Wanted, now: int) -> Chart:
+def draw(span: int, slots: Iterable[SlotSums], wanted: Wanted, now: int) -> Chart:
     """A chart of the series that are wanted."""
     points: list[Point] = []
     total, wait, run = dict[str, int](), list[int](), list[int]()
@@ -156,7 +156,7 @@ def draw(span: int, slots: Iterable[Slot], wanted: Wanted, now: int) -> Chart:
     return Chart(span=span, points=points, counts=total, wait=_triple(wait), run=_triple(run))
 
 
-def _point(slot: Slot, series: list[Series], lasted: int) -> tuple[Point, list[int], list[int]]:
+def _point(slot: SlotSums, series: list[Series], lasted: int) -> tuple[Point, list[int], list[int]]:
     counts, wait, run = dict[str, int](), list[int](), list[int]()
     for one in series:
         for event, count in one.counts.items():
@@ -215,7 +215,7 @@ def _by_queue(sheet: Sheet) -> dict[str, dict[str, int]]:
     return found
 
 
-def _pace(name: str, slots: list[Slot], by_slot: list[dict[str, dict[str, int]]], now: int, counted: bool) -> Pace:
+def _pace(name: str, slots: list[SlotSums], by_slot: list[dict[str, dict[str, int]]], now: int, counted: bool) -> Pace:
     counts = [of_slot.get(name, {}) for of_slot in by_slot]
     over = [sum(one.get(event, 0) for event in DONE) for one in counts]
     last = next(

@@ -17,20 +17,19 @@ from windlass.console import (
     charts,
     controls,
     faults,
+    filter_values,
     jobs,
     mutes,
     overview,
     queues,
     schedules,
-    snapshot,
-    suggest,
+    store_state,
     tasks,
     views,
     workflows,
 )
 from windlass.console.desk import Desk
-from windlass.console.flows import WorkflowDetail, WorkflowList
-from windlass.console.values import (
+from windlass.console.replies import (
     AuditList,
     Changed,
     Chart,
@@ -49,10 +48,11 @@ from windlass.console.values import (
     Warn,
     WorkerRow,
 )
+from windlass.console.workflow_replies import WorkflowDetail, WorkflowList
 from windlass.core.access import EVERYTHING, Access
 from windlass.core.duration import Duration
+from windlass.core.filter_suggest import Suggestion
 from windlass.core.ids import check_name
-from windlass.core.suggest import Suggestion
 from windlass.limits.breakers import Breaker, BreakerInfo
 from windlass.limits.gates import LimitInfo
 from windlass.operate.admin import JobPage
@@ -71,7 +71,7 @@ class Console:
         self.app, self.access, self.via = app, access, via
         self._desk = Desk(app, access, via)
 
-    def acting(self, action: str, target: str, **details: Any) -> AbstractAsyncContextManager[audit.Deed]:
+    def acting(self, action: str, target: str, **details: Any) -> AbstractAsyncContextManager[audit.AuditedAction]:
         """Around something done by other means than those here: a record of it, and of how it ended.
 
         Checks nothing. Whoever uses it asks ``deed.need(...)`` for the right, and says ``deed.begin(...)`` before.
@@ -179,7 +179,7 @@ class Console:
     async def info(self) -> StoreInfo:
         """The store."""
         self._desk.need("read")
-        return await snapshot.store_info(self._desk)
+        return await store_state.store_info(self._desk)
 
     async def count(self, filter: str = "", action: str = "") -> Count:
         """How many jobs a filter finds: the dry run of ``bulk``. ``action``: only those it applies to."""
@@ -187,7 +187,7 @@ class Console:
 
     async def suggest(self, filter: str, at: int = -1) -> list[Suggestion]:
         """What could stand next in a filter that somebody writes. ``at``: where the pen is; else at the end."""
-        return await suggest.suggest(self._desk, filter, at if at >= 0 else len(filter))
+        return await filter_values.suggest(self._desk, filter, at if at >= 0 else len(filter))
 
     async def records(self, filter: str = "", after: str = "", limit: int = 50) -> JobPage:
         """A page of the jobs a filter finds, with all that is known of each: for code that may see everything."""

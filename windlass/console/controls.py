@@ -8,14 +8,14 @@ from typing import Any
 import msgspec
 
 from windlass.console import show
-from windlass.console.audit import Deed, act
+from windlass.console.audit import AuditedAction, act
 from windlass.console.desk import Desk
-from windlass.console.flows import WorkflowDetail
 from windlass.console.overview import one_flowing
 from windlass.console.queues import breaker_rows, doubt, sees_gate, worker_row
+from windlass.console.replies import Changed, QueueRow, ScheduleRow, TaskRow, WorkerRow
 from windlass.console.schedules import one_schedule, queue_of, schedule_of, timing_of
 from windlass.console.tasks import one_task
-from windlass.console.values import Changed, QueueRow, ScheduleRow, TaskRow, WorkerRow
+from windlass.console.workflow_replies import WorkflowDetail
 from windlass.console.workflows import graph_of, one_workflow
 from windlass.core.hints import did_you_mean
 from windlass.core.ids import check_name
@@ -90,7 +90,7 @@ async def change_queue(
     return msgspec.structs.replace(done, note=note) if note else done
 
 
-async def _in_steps(desk: Desk, deed: Deed, query: Query, change: Change) -> Changed:
+async def _in_steps(desk: Desk, deed: AuditedAction, query: Query, change: Change) -> Changed:
     store, cursor = await desk.store(), ""
     skipped: dict[str, str] = {}
     for _ in range(STEPS):

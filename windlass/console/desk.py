@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from windlass.app import Windlass
-from windlass.console.shared import Shared, shared_of
+from windlass.console.recent_reads import RecentReads, shared_of
 from windlass.core.access import RIGHTS, Access
 from windlass.errors import ConfigError, Forbidden
 from windlass.store.base import Store
@@ -24,7 +24,7 @@ class Desk:
         return (await self.app.client()).store
 
     @property
-    def shared(self) -> Shared:
+    def shared(self) -> RecentReads:
         return shared_of(self.app)
 
     @property

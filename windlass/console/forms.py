@@ -9,7 +9,7 @@ from msgspec import inspect as kinds
 
 from windlass.calls.task import Task
 from windlass.console import show
-from windlass.console.values import Field
+from windlass.console.replies import Field
 from windlass.core.codec import encode
 from windlass.errors import PayloadError
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 import msgspec
 
 from windlass.calls.handle import job_info
-from windlass.console import rows, show
+from windlass.console import job_rows, show
 from windlass.console.desk import Desk, now_ms, page_size
+from windlass.console.replies import JobDetail, JobList, LogRow
 from windlass.console.search import plan_search, search
-from windlass.console.values import JobDetail, JobList, LogRow
 from windlass.core.access import Access
 from windlass.core.job import Job, LogLine, State
 from windlass.core.trace import trace_id
@@ -44,7 +44,7 @@ async def job_list(desk: Desk, filter: str, after: str, limit: int) -> JobList:
     plan = plan_search(desk, filter)
     found = await search(desk, plan, after, page_size(limit))
     return JobList(
-        jobs=[rows.job_row(desk.access, job) for job in found.jobs], cursor=found.cursor, partial=found.partial,
+        jobs=[job_rows.job_row(desk.access, job) for job in found.jobs], cursor=found.cursor, partial=found.partial,
         looked=found.looked, indexed=plan.indexed,
     )  # fmt: skip
 
@@ -67,21 +67,21 @@ async def one_job(desk: Desk, id: str) -> Job:
 
 async def job_detail(desk: Desk, id: str, whole: bool) -> JobDetail:
     job, store, access = await one_job(desk, id), await desk.store(), desk.access
-    meta, progress = rows.meta_of(job), rows.progress_of(job)
+    meta, progress = job_rows.meta_of(job), job_rows.progress_of(job)
     why = explain(await read_facts(store, id, now_ms())).reasons
     parents, children = await relatives(desk, store, job)
     headers = {
         show.one_line(name): show.one_line(str(text), 1_000) for name, text in access.clean(meta.headers).items()
     }
     return JobDetail(
-        row=rows.job_row(access, job), args=show.value(access, job.payload, whole),
-        result=show.value(access, job.result, whole), error=rows.error_value(access, rows.error_of(job)),
-        attempts=rows.attempts_of(access, job), why=[plain_reason(desk, reason) for reason in why],
+        row=job_rows.job_row(access, job), args=show.value(access, job.payload, whole),
+        result=show.value(access, job.result, whole), error=job_rows.error_value(access, job_rows.error_of(job)),
+        attempts=job_rows.attempts_of(access, job), why=[plain_reason(desk, reason) for reason in why],
         headers=headers if desk.values else {}, logs=await log_rows(desk, store, id, -1, LOGS),
         progress_text=show.one_line(progress.message, 1_000) if progress and desk.values else "", run=job.run,
         crashes=job.crashes, snoozes=job.snoozes, version=job.version, cancel_requested=job.cancel_requested,
         source=show.one_line(meta.source), correlation_id=show.one_line(meta.correlation_id),
-        schedule=show.one_line(rows.schedule_of(job)),
+        schedule=show.one_line(job_rows.schedule_of(job)),
         unique_key=job.terms.unique if job.terms is not None and desk.values else "", expires_at=job.expires_at,
         trace_id=trace_id(meta.headers.get("traceparent", "")), parents=parents, children=children,
         actions=actions_of(access, job),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from windlass.console import overview, show
-from windlass.console.audit import Deed, act
+from windlass.console.audit import AuditedAction, act
 from windlass.console.desk import Desk, now_ms
-from windlass.console.values import Warn
+from windlass.console.replies import Warn
 from windlass.core import mute
 from windlass.core.duration import Duration, show_ms, to_ms
 from windlass.core.hints import did_you_mean
@@ -53,7 +53,7 @@ async def unmute_warning(desk: Desk, code: str, where: str) -> Warn:
     return overview.with_mute(warn, None)
 
 
-def _need(deed: Deed, code: str, where: str) -> None:
+def _need(deed: AuditedAction, code: str, where: str) -> None:
     deed.need("read")
     deed.need("mute", where if code in overview.OF_QUEUES else None)
 

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from windlass.console import show
 from windlass.console.desk import Desk, now_ms
-from windlass.console.values import Run, ScheduleRow
+from windlass.console.replies import Run, ScheduleRow
 from windlass.core.duration import show_ms
 from windlass.core.hints import did_you_mean
 from windlass.core.language import every
-from windlass.core.schedule import Plan, shown_plan
+from windlass.core.schedule import SchedulePlan, shown_plan
 from windlass.core.timing import Cron, Every, Once, Timing, cron, describe, find_zone
 from windlass.errors import ConfigError, NotFound
 from windlass.operate.schedules import runs
@@ -95,7 +95,7 @@ def schedule_row(desk: Desk, row: Schedule, states: dict[str, str]) -> ScheduleR
 # -- the text of a timing
 
 
-def spec_of(plan: Plan) -> str:
+def spec_of(plan: SchedulePlan) -> str:
     timing = plan.timing
     if isinstance(timing, Once):
         return f"at {datetime.fromtimestamp(timing.at / 1000, UTC).isoformat()}"

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from windlass.console import rows, show
+from windlass.console import job_rows, show
 from windlass.console.desk import Desk, now_ms
 from windlass.core.access import Access
+from windlass.core.filter_matching import holds, pasted
 from windlass.core.filters import Either, Filter, Part, Term, parse_filter
 from windlass.core.job import Job, State
-from windlass.core.matching import holds, pasted
 from windlass.errors import ConfigError, Forbidden
 from windlass.store.answers import MAX_BATCH
 from windlass.store.base import Store
@@ -52,7 +52,7 @@ class Found(NamedTuple):
     looked: int
 
 
-class Plan(NamedTuple):
+class SearchPlan(NamedTuple):
     """A filter for one user: what the store is asked, and what is looked at here."""
 
     filter: Filter
@@ -74,18 +74,18 @@ class Seen:
     def fields(self) -> dict[str, str]:
         job = self._job
         return {
-            "state": str(job.state), "queue": job.queue, "task": job.task, "key": rows.key_of(job),
+            "state": str(job.state), "queue": job.queue, "task": job.task, "key": job_rows.key_of(job),
             "worker": job.worker, "workflow": job.graph, "id": job.id, "fingerprint": job.fingerprint,
-            "schedule": rows.schedule_of(job),
+            "schedule": job_rows.schedule_of(job),
         }  # fmt: skip
 
     @cached_property
     def tags(self) -> tuple[str, ...]:
-        return rows.tags_of(self._access, self._job)
+        return job_rows.tags_of(self._access, self._job)
 
     @cached_property
     def error(self) -> str:
-        error = rows.error_of(self._job)
+        error = job_rows.error_of(self._job)
         return f"{error.type}: {error.message}" if error else ""
 
     @cached_property
@@ -108,7 +108,7 @@ class Seen:
         return f"{self._job.task}\n{self.error}\n{show.to_text(args)}".lower()
 
 
-def plan_search(desk: Desk, text: str) -> Plan:
+def plan_search(desk: Desk, text: str) -> SearchPlan:
     """What a filter means for this user."""
     desk.need("read")
     found = parse_filter(text, now_ms())
@@ -128,7 +128,7 @@ def plan_search(desk: Desk, text: str) -> Plan:
         if mine is not None:
             rest.remove(mine)
             fields["worker"] = mine.exact
-    return Plan(found, Query(**fields), tuple(rest))
+    return SearchPlan(found, Query(**fields), tuple(rest))
 
 
 def _is_worker(term: Term) -> bool:
@@ -168,7 +168,7 @@ def check_cursor(cursor: str) -> str:
     return cursor
 
 
-async def search(desk: Desk, plan: Plan, after: str, limit: int) -> Found:
+async def search(desk: Desk, plan: SearchPlan, after: str, limit: int) -> Found:
     """A page of the jobs that a filter finds, the newest first."""
     check_cursor(after)
     store = await desk.store()
@@ -188,7 +188,7 @@ async def search(desk: Desk, plan: Plan, after: str, limit: int) -> Found:
         raise ConfigError(f"cursor {after!r} is not one this listing gave out") from error
 
 
-def picks(desk: Desk, plan: Plan, job: Job) -> bool:
+def picks(desk: Desk, plan: SearchPlan, job: Job) -> bool:
     """What is looked at here: the terms left over, and whether the user may see the job."""
     if not desk.access.sees(job.queue):
         return False
@@ -196,7 +196,7 @@ def picks(desk: Desk, plan: Plan, job: Job) -> bool:
     return all(holds(part, seen) for part in plan.rest)
 
 
-def picks_all(desk: Desk, plan: Plan, job: Job) -> bool:
+def picks_all(desk: Desk, plan: SearchPlan, job: Job) -> bool:
     """The same for records that did not come by the query."""
     if not job.task or not desk.access.sees(job.queue) or job.enqueued_at < plan.filter.since:
         return False
@@ -207,12 +207,12 @@ def picks_all(desk: Desk, plan: Plan, job: Job) -> bool:
     return all(holds(part, seen) for part in plan.filter.parts)
 
 
-async def _by_id(desk: Desk, store: Store, plan: Plan, ids: list[str]) -> Found:
+async def _by_id(desk: Desk, store: Store, plan: SearchPlan, ids: list[str]) -> Found:
     known = await store.get(list(dict.fromkeys(ids))[:MOST_IDS])
     return Found([job for job in known if job is not None and picks_all(desk, plan, job)], "", False, len(ids))
 
 
-async def _by_word(desk: Desk, store: Store, plan: Plan, word: str, after: str, limit: int) -> Found | None:
+async def _by_word(desk: Desk, store: Store, plan: SearchPlan, word: str, after: str, limit: int) -> Found | None:
     """A word may be the id of a job or of a workflow that was pasted; None where it is not."""
     if not word or (after and not after.startswith(IN_WORKFLOW)):
         return None
@@ -222,7 +222,7 @@ async def _by_word(desk: Desk, store: Store, plan: Plan, word: str, after: str, 
     return Found([job], "", False, 1) if job is not None and picks_all(desk, plan, job) else None
 
 
-async def _in_workflow(desk: Desk, store: Store, plan: Plan, id: str, after: str, limit: int) -> Found:
+async def _in_workflow(desk: Desk, store: Store, plan: SearchPlan, id: str, after: str, limit: int) -> Found:
     """In the order they were submitted."""
     place = int(after.removeprefix(IN_WORKFLOW)) if after else -1
     graph = await store.graph(id)
@@ -241,7 +241,7 @@ async def _in_workflow(desk: Desk, store: Store, plan: Plan, id: str, after: str
     return Found(found, f"{IN_WORKFLOW}{place}" if more else "", more and len(found) < limit, looked)
 
 
-async def _walk(desk: Desk, store: Store, plan: Plan, after: str, limit: int) -> Found:
+async def _walk(desk: Desk, store: Store, plan: SearchPlan, after: str, limit: int) -> Found:
     """Page by page, until there are enough, the end comes, or the bound."""
     plain = plan.indexed and not desk.scoped
     found: list[Job] = []

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from windlass.console.values import Value
+from windlass.console.replies import Value
 from windlass.core.access import Access
 
 MOST_TEXT = 65_536

@@ -9,9 +9,9 @@ import msgspec
 
 from windlass.console.desk import Desk
 from windlass.console.forms import fields_of
-from windlass.console.numbers import NOTHING, task_numbers
-from windlass.console.snapshot import Snapshot, snapshot
-from windlass.console.values import TaskRow
+from windlass.console.replies import TaskRow
+from windlass.console.store_state import StoreState, store_state
+from windlass.console.task_numbers import NOTHING, task_numbers
 from windlass.core.chart import OTHER
 from windlass.core.hints import did_you_mean
 from windlass.core.terms import task_gate
@@ -22,7 +22,7 @@ from windlass.support.schema import task_schema
 async def task_rows(desk: Desk, span: str = "") -> list[TaskRow]:
     """By name. ``span``: with the numbers of so long a time, and a last row for what is not told apart."""
     desk.need("read")
-    now = await snapshot(desk)
+    now = await store_state(desk)
     names = {name for worker in now.workers if worker.alive for name in worker.presence.declares}
     known = sorted({name for name in names if not name.startswith("*")} | desk.app.tasks.keys())
     rows = [row for name in known if (row := task_row(desk, now, name)) is not None]
@@ -34,7 +34,7 @@ async def task_rows(desk: Desk, span: str = "") -> list[TaskRow]:
     return [msgspec.structs.replace(row, numbers=numbers.get(row.name, NOTHING)) for row in rows]
 
 
-def task_row(desk: Desk, now: Snapshot, name: str) -> TaskRow | None:
+def task_row(desk: Desk, now: StoreState, name: str) -> TaskRow | None:
     """None for a task of queues that may not be seen."""
     task = desk.app.tasks.get(name)
     workers = [worker for worker in now.workers if worker.alive and name in worker.presence.declares]
@@ -59,7 +59,7 @@ def task_row(desk: Desk, now: Snapshot, name: str) -> TaskRow | None:
 
 async def one_task(desk: Desk, name: str) -> TaskRow:
     desk.need("read")
-    row = task_row(desk, await snapshot(desk), name)
+    row = task_row(desk, await store_state(desk), name)
     if row is None:
         hint = did_you_mean(name, [row.name for row in await task_rows(desk)])
         raise NotFound(f"there is no task {name!r}{hint}: neither this app nor a live worker declares it")

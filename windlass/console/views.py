@@ -6,7 +6,7 @@ import msgspec
 
 from windlass.console.audit import act
 from windlass.console.desk import MOST_ROWS, Desk, now_ms
-from windlass.console.values import View
+from windlass.console.replies import View
 from windlass.core.filters import LONGEST, parse_filter
 from windlass.errors import ConfigError, NotFound
 from windlass.store.items import Item, Put, put_all

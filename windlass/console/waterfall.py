@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from windlass.console import show
-from windlass.console.flows import Bar
+from windlass.console.workflow_replies import Bar
 from windlass.core.job import State
 from windlass.workflows.picture import Drawn
 

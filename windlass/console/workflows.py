@@ -7,10 +7,10 @@ from collections.abc import Collection, Sequence
 
 from windlass.console import show
 from windlass.console.desk import Desk, now_ms, page_size
-from windlass.console.flows import Group, WorkflowDetail, WorkflowList, WorkflowRow
-from windlass.console.layout import lay_out
 from windlass.console.search import check_cursor
 from windlass.console.waterfall import waterfall
+from windlass.console.workflow_layout import lay_out
+from windlass.console.workflow_replies import Group, WorkflowDetail, WorkflowList, WorkflowRow
 from windlass.core.graph import GraphInfo
 from windlass.core.job import Job, State
 from windlass.errors import NotFound

@@ -17,8 +17,8 @@ from typing import Any
 import msgspec
 
 from windlass.core import safe
-from windlass.core.loose import PLAIN, changed_by_json, is_loose
-from windlass.core.unions import readable
+from windlass.core.tagged_unions import readable
+from windlass.core.untyped_values import PLAIN, changed_by_json, is_loose
 from windlass.errors import ConfigError, PayloadError
 
 MAX_DEPTH = 64

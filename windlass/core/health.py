@@ -21,7 +21,7 @@ GRACE = 30_000
 """So long a queue may be without a worker before that is unhealthy: a deployment takes a moment."""
 
 
-class Facts(msgspec.Struct, frozen=True, kw_only=True):
+class QueueFacts(msgspec.Struct, frozen=True, kw_only=True):
     """A queue now. ``oldest_ready``: ms the oldest waits, -1 for none. ``slots`` and ``busy``: of its live workers, all
     their queues taken together. ``quiet``: ms since one of its jobs was last done, None where nobody counts.
     ``held``: a limit or a rate of the queue is in the way.
@@ -39,7 +39,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     held: bool = False
 
 
-def flow_of(facts: Facts) -> str:
+def flow_of(facts: QueueFacts) -> str:
     """The one word."""
     if facts.paused:
         return PAUSED
@@ -55,7 +55,7 @@ def flow_of(facts: Facts) -> str:
     return SATURATED if full and facts.ready and facts.oldest_ready >= PATIENCE else FLOWING
 
 
-def is_stuck(facts: Facts) -> bool:
+def is_stuck(facts: QueueFacts) -> bool:
     """Work waits and nothing is done. Where all slots are taken, or a limit is, it takes longer to say so."""
     full = facts.held or facts.busy >= facts.slots
     patience = LONG_PATIENCE if full else PATIENCE

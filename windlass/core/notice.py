@@ -76,7 +76,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     held_back: int = 0
 
 
-class Rule(msgspec.Struct, frozen=True, kw_only=True):
+class NoticeRule(msgspec.Struct, frozen=True, kw_only=True):
     """What one ``app.notify(...)`` wants: durations in ms. ``key`` names it in the book and in its jobs."""
 
     key: str
@@ -100,7 +100,7 @@ class Told(msgspec.Struct, omit_defaults=True):
     last: Notice | None = None
 
 
-class Book(msgspec.Struct, omit_defaults=True):
+class NoticeBook(msgspec.Struct, omit_defaults=True):
     """How far the events were read, and what was told. ``failed``: how many failures there ever were up to there.
 
     ``stuck``, ``gone``: queues and schedules of which that was told. ``outbox``: decided, and not yet known to be
@@ -123,12 +123,12 @@ def matches(pattern: str, name: str) -> bool:
 # -- how often
 
 
-def opens_at(told: Told, rule: Rule) -> int:
+def opens_at(told: Told, rule: NoticeRule) -> int:
     """The instant from which another one may be sent."""
     return told.until - (rule.burst - 1) * rule.every
 
 
-def offer(book: Book, rule: Rule, notice: Notice, now: int) -> None:
+def offer(book: NoticeBook, rule: NoticeRule, notice: Notice, now: int) -> None:
     """Tell a rule: now, if its rate allows, or with the next that it does."""
     told = book.rules.setdefault(rule.key, Told())
     if now < opens_at(told, rule):
@@ -138,20 +138,20 @@ def offer(book: Book, rule: Rule, notice: Notice, now: int) -> None:
         _send(book, rule, told, notice, told.held, now)
 
 
-def remind(book: Book, rule: Rule, now: int) -> None:
+def remind(book: NoticeBook, rule: NoticeRule, now: int) -> None:
     """When the rate allows it again, what was held back is said without waiting for something else to happen."""
     told = book.rules.get(rule.key)
     if told is not None and told.last is not None and now >= opens_at(told, rule):
         _send(book, rule, told, told.last, told.held - 1, now)
 
 
-def next_reminder(book: Book, rules: Iterable[Rule]) -> int:
+def next_reminder(book: NoticeBook, rules: Iterable[NoticeRule]) -> int:
     """The instant of the next one, 0 for none."""
     held = [(told, rule) for rule in rules if (told := book.rules.get(rule.key)) is not None and told.held]
     return min((opens_at(told, rule) for told, rule in held), default=0)
 
 
-def _send(book: Book, rule: Rule, told: Told, notice: Notice, held: int, now: int) -> None:
+def _send(book: NoticeBook, rule: NoticeRule, told: Told, notice: Notice, held: int, now: int) -> None:
     told.sent += 1
     told.until = max(told.until, now) + rule.every
     told.held, told.last = 0, None

@@ -13,13 +13,13 @@ from uuid import UUID
 import msgspec
 
 from windlass.core.duration import Duration, instant_ms, to_ms
-from windlass.core.flow import FlowRules, make_flow, parse_key, parse_unique, parse_units
+from windlass.core.flow_rules import FlowRules, make_flow, parse_key, parse_unique, parse_units
 from windlass.core.hints import did_you_mean
 from windlass.core.ids import check_id, check_name
 from windlass.core.job import DEFAULT_PRIORITY, MAX_CRASHES, State
 from windlass.core.keep import Keep, parse_keep
 from windlass.core.limits import Rate, parse_rate
-from windlass.core.parsers import choice, plain_function, whole
+from windlass.core.option_parsers import choice, plain_function, whole
 from windlass.core.retry import (
     BackoffOption,
     Exponential,

@@ -9,7 +9,7 @@ from typing import Any
 
 from windlass.core import safe
 from windlass.core.duration import Duration, to_ms
-from windlass.core.parsers import plain_function
+from windlass.core.option_parsers import plain_function
 from windlass.errors import ConfigError, Reject, Retry
 
 MAX_POWER = 60

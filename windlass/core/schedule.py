@@ -15,8 +15,8 @@ import msgspec
 
 from windlass.core.duration import Duration, from_ms, instant_ms, to_ms
 from windlass.core.job import Meta, NewJob
+from windlass.core.option_parsers import choice, whole
 from windlass.core.options import CallOptions
-from windlass.core.parsers import choice, whole
 from windlass.core.terms import UNIQUE_MAX, Policy, Terms
 from windlass.core.timing import Clock, Gap, Once, Repeat, Timing, find_zone, newest_slots, next_slot
 from windlass.errors import ConfigError
@@ -51,7 +51,7 @@ class Policies(CallOptions, total=False):
     tz: str
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SchedulePlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """``start`` and ``end`` are instants, 0 for none; ``start_in``, ``end_in``: as they were said, relative to the put.
 
     ``code``: a worker's code declares it. ``anchor``: from where an interval counts. ``limit``: 0 for none.
@@ -81,16 +81,16 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return msgspec.json.encode(self)
 
 
-def decode_plan(body: bytes) -> Plan:
-    return msgspec.json.decode(body, type=Plan)
+def decode_plan(body: bytes) -> SchedulePlan:
+    return msgspec.json.decode(body, type=SchedulePlan)
 
 
-def shown_plan(body: bytes) -> Plan:
+def shown_plan(body: bytes) -> SchedulePlan:
     """A plan to be looked at. Of one that cannot be read here that much is shown, and it runs at no time."""
     try:
         return decode_plan(body)
     except (ValueError, RecursionError):
-        return Plan(timing=Once(at=1), job=NewJob(id="", task="<cannot be read>", queue="", payload=b"null"))
+        return SchedulePlan(timing=Once(at=1), job=NewJob(id="", task="<cannot be read>", queue="", payload=b"null"))
 
 
 # -- options
@@ -143,7 +143,7 @@ def parse_policies(given: Mapping[str, object], where: str) -> dict[str, Any]:
 # -- beginning
 
 
-def begin(plan: Plan, now: int, before: Plan | None = None, slot: int = 0) -> tuple[Plan, int]:
+def begin(plan: SchedulePlan, now: int, before: SchedulePlan | None = None, slot: int = 0) -> tuple[SchedulePlan, int]:
     """The plan as it is written, and its next slot. Where the times are as before, it goes on where it was."""
     if before is not None and _same_times(plan, before):
         kept = {name: getattr(before, name) for name in ("start", "end", "anchor")}
@@ -155,8 +155,8 @@ def begin(plan: Plan, now: int, before: Plan | None = None, slot: int = 0) -> tu
     return begun, next_run(begun, now)
 
 
-def _same_times(plan: Plan, before: Plan) -> bool:
-    def times(of: Plan) -> tuple[object, ...]:
+def _same_times(plan: SchedulePlan, before: SchedulePlan) -> bool:
+    def times(of: SchedulePlan) -> tuple[object, ...]:
         timing = of.timing if not hasattr(of.timing, "text") else msgspec.structs.replace(of.timing, text="")
         start, end = (0 if of.start_in else of.start), (0 if of.end_in else of.end)
         return timing, of.tz, of.gap, of.repeat, start, of.start_in, end, of.end_in
@@ -164,7 +164,7 @@ def _same_times(plan: Plan, before: Plan) -> bool:
     return times(plan) == times(before)
 
 
-def next_run(plan: Plan, after: int) -> int:
+def next_run(plan: SchedulePlan, after: int) -> int:
     """The first slot later than an instant within start and end, 0 for none."""
     slot = next_slot(plan.timing, plan.clock, max(after, plan.start - 1))
     return 0 if plan.end and slot > plan.end else slot
@@ -173,7 +173,7 @@ def next_run(plan: Plan, after: int) -> int:
 # -- running
 
 
-def due(plan: Plan, slot: int, fired: int, now: int) -> tuple[list[int], int]:
+def due(plan: SchedulePlan, slot: int, fired: int, now: int) -> tuple[list[int], int]:
     """The slots to run of those from ``slot`` up to now, by the policy for missed ones, and the next one after them.
 
     ``fired``: how many jobs the schedule has made so far.
@@ -190,7 +190,7 @@ def due(plan: Plan, slot: int, fired: int, now: int) -> tuple[list[int], int]:
     return slots, next_run(plan, now)
 
 
-def job_of(plan: Plan, name: str, slot: int, id: str) -> NewJob:
+def job_of(plan: SchedulePlan, name: str, slot: int, id: str) -> NewJob:
     """The job of one slot."""
     job, meta = plan.job, msgspec.json.decode(plan.job.meta, type=Meta)
     when = from_ms(slot)

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from windlass.core.duration import from_ms, show_ms
-from windlass.core.health import NO_WORKER, STUCK, Facts, flow_of, in_words
+from windlass.core.health import NO_WORKER, STUCK, QueueFacts, flow_of, in_words
 from windlass.core.mute import NONE, Muted
-from windlass.core.notice import Book, Notice, Rule, offer
+from windlass.core.notice import Notice, NoticeBook, NoticeRule, offer
 from windlass.core.schedule import GONE
 
 
-def stands_still(facts: Facts, patience: int) -> bool:
+def stands_still(facts: QueueFacts, patience: int) -> bool:
     """Whether nothing has become of a queue's jobs for so long."""
     flow = flow_of(facts)
     if facts.oldest_ready < patience:
@@ -23,7 +23,8 @@ def stands_still(facts: Facts, patience: int) -> bool:
 
 
 def tell_of_queues(
-    book: Book, rules: Iterable[Rule], app: str, queues: Mapping[str, Facts], now: int, muted: Muted = NONE
+    book: NoticeBook, rules: Iterable[NoticeRule], app: str, queues: Mapping[str, QueueFacts], now: int,
+    muted: Muted = NONE,
 ) -> None:  # fmt: skip
     """What is muted is not told, and is news when the mute ends and it still stands still."""
     told: list[str] = []
@@ -40,7 +41,7 @@ def tell_of_queues(
 
 
 def tell_of_schedules(
-    book: Book, rules: Iterable[Rule], app: str, gone: Sequence[str], now: int, muted: Muted = NONE
+    book: NoticeBook, rules: Iterable[NoticeRule], app: str, gone: Sequence[str], now: int, muted: Muted = NONE
 ) -> None:  # fmt: skip
     gone = [name for name in gone if ("schedule_paused", name) not in muted]
     for rule in rules:
@@ -50,7 +51,7 @@ def tell_of_schedules(
     book.gone = list(gone)
 
 
-def _queue_notice(app: str, name: str, facts: Facts, now: int) -> Notice:
+def _queue_notice(app: str, name: str, facts: QueueFacts, now: int) -> Notice:
     oldest = show_ms(max(0, facts.oldest_ready))
     words = in_words(flow_of(facts), facts.ready, oldest)
     lines = [

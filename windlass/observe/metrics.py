@@ -19,7 +19,7 @@ from windlass import __version__
 from windlass.app import Windlass
 from windlass.console.desk import Desk
 from windlass.console.queues import queue_names
-from windlass.console.snapshot import Snapshot, snapshot, store_info
+from windlass.console.store_state import StoreState, store_info, store_state
 from windlass.core.access import Access
 from windlass.core.breaker import Mode
 from windlass.core.chart import OTHER
@@ -29,8 +29,8 @@ from windlass.errors import StoreError
 from windlass.limits.breakers import info_of
 from windlass.limits.gates import LimitInfo, limit_info
 from windlass.observe.families import as_text
-from windlass.observe.making import number, numbers
 from windlass.observe.names import DEAD, ENDS, FAILURES, JOBS, SETTLED
+from windlass.observe.prometheus_metrics import number, numbers
 from windlass.observe.workers import worker_metrics
 from windlass.operate.standing import slots_of
 from windlass.operate.timetable import Schedule, read_all
@@ -62,7 +62,7 @@ async def store_metrics(app: Windlass) -> bytes:
 async def _read(app: Windlass) -> list[Metric]:
     desk = Desk(app, Access(user="metrics"), "code")
     store = await desk.store()
-    now, totals = await snapshot(desk), await store.totals()
+    now, totals = await store_state(desk), await store.totals()
     schedules = await read_all(store)
     gates = _gates(now)
     info = await store_info(desk)
@@ -123,7 +123,7 @@ def _counters(counted: _Counted) -> Iterator[Metric]:
 # -- how things are
 
 
-def _queues(now: Snapshot, names: list[str]) -> Iterator[Metric]:
+def _queues(now: StoreState, names: list[str]) -> Iterator[Metric]:
     infos = {info.name: info for info in now.queues}
     known = [infos.get(name) or QueueInfo(name=name) for name in names]
     told = [*known[:QUEUES], *([_together(known[QUEUES:])] if known[QUEUES:] else [])]
@@ -158,14 +158,14 @@ def _together(queues: list[QueueInfo]) -> QueueInfo:
     return whole
 
 
-def _workers(now: Snapshot) -> Iterator[Metric]:
+def _workers(now: StoreState) -> Iterator[Metric]:
     alive = [worker for worker in now.workers if worker.alive]
     yield numbers("windlass_workers", {("alive",): len(alive), ("lost",): len(now.workers) - len(alive)})
     yield number("windlass_slots", sum(worker.presence.concurrency for worker in alive))
     yield number("windlass_slots_used", sum(slots_of(worker).busy for worker in alive))
 
 
-def _gates(now: Snapshot) -> list[LimitInfo]:
+def _gates(now: StoreState) -> list[LimitInfo]:
     """Gates of queues, tasks and breakers that say something. Those of keys are as many as there are keys."""
     known = [
         gate for gate in now.gates.values() if gate.note or gate.closed_for or gate.waiting or gate.limits != NO_LIMITS
@@ -184,7 +184,7 @@ def _limits(gates: list[LimitInfo]) -> Iterator[Metric]:
     yield numbers("windlass_gate_opens_seconds", opens)
 
 
-def _breakers(app: Windlass, now: Snapshot) -> Metric:
+def _breakers(app: Windlass, now: StoreState) -> Metric:
     """Those that the app names, and those with a gate in the store."""
     prefix = breaker_gate("")
     names = {task.layer["breaker"] for task in app.tasks.values() if task.layer.get("breaker")} | app.breakers.keys()

@@ -15,8 +15,8 @@ from prometheus_client import Metric
 
 from windlass.core.chart import CELLS, OTHER, Series, Sheet, add_series, merge
 from windlass.observe.families import Family, add_up, as_metrics, as_text, lasting
-from windlass.observe.making import histogram, number, numbers
 from windlass.observe.names import DEATHS, ERRORS, FOLDED, LARGEST, LOST, RUN, RUNS, WAIT, WHOLE
+from windlass.observe.prometheus_metrics import histogram, number, numbers
 
 log = logging.getLogger("windlass.metrics")
 

@@ -19,11 +19,11 @@ from starlette.responses import Response
 
 from windlass.app import Windlass
 from windlass.core.access import Access, make_access
-from windlass.core.throttle import Strikes
+from windlass.core.strikes import Strikes
 from windlass.errors import ConfigError
 from windlass.web.credentials import Denied, Instead, basic_of, bearer_of
-from windlass.web.local import Local
-from windlass.web.throttle import Throttle
+from windlass.web.guessing import GuessLimiter
+from windlass.web.local_entrance import Local
 
 Verdict = Access | Response | None
 Authorize = Callable[[Request], Verdict | Awaitable[Verdict]]
@@ -135,7 +135,7 @@ class Entrance:
             raise ConfigError("auth: an empty list lets nobody in; leave auth out for this machine only, read-only")
         self.local = None if self.ways else Local()
         self._ours = [way for way in self.ways if isinstance(way, Basic | Token)]
-        self._throttle = Throttle(app, _digest("".join(sorted(way.secret for way in self._ours))))
+        self._throttle = GuessLimiter(app, _digest("".join(sorted(way.secret for way in self._ours))))
         self._redact = tuple(redact)
 
     @property

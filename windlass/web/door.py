@@ -13,7 +13,7 @@ from windlass.console.console import Console
 from windlass.core.access import Access
 from windlass.web.auth import Entrance
 from windlass.web.credentials import bearer_of
-from windlass.web.guard import SAFE, check_unsafe, seal_of
+from windlass.web.csrf import SAFE, check_unsafe, seal_of
 from windlass.web.headers import with_headers
 from windlass.web.problems import answer_error, is_gone
 from windlass.web.site import Site, route_path

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from windlass.app import Windlass
-from windlass.console import rows
+from windlass.console import job_rows
 from windlass.console.show import MOST_TEXT, decoded, safe
 from windlass.core.access import EVERYTHING, Access
 from windlass.core.job import Job, LogLine, State
@@ -111,7 +111,7 @@ Show = Callable[[Job], JobState | None]
 
 async def job_messages(watch: Watch, id: str, show: Show, logs: bool, last: str, once: bool) -> Source:
     """``state`` whenever it differs from what the reader saw last, ``log`` lines, and ``end`` at the end."""
-    place = Place.read(last)
+    place = FeedPosition.read(last)
     yield retry(EVERY_SECONDS)
     with watch.on(id):
         while True:
@@ -131,7 +131,7 @@ async def job_messages(watch: Watch, id: str, show: Show, logs: bool, last: str,
                 yield BEAT
 
 
-class Place:
+class FeedPosition:
     """Where a reader is: the run, the last log line, and what the state looked like. It travels as the event's id."""
 
     def __init__(self, run: int = 0, line: int = -1, look: str = "") -> None:
@@ -139,7 +139,7 @@ class Place:
         self.over = False
 
     @classmethod
-    def read(cls, last: str) -> Place:
+    def read(cls, last: str) -> FeedPosition:
         """An id that is not ours begins anew."""
         run, _, rest = last.partition(".")
         line, _, look = rest.partition(".")
@@ -151,7 +151,7 @@ class Place:
         return f"{self.run}.{self.line}.{self.look}"
 
 
-def news(id: str, job: Job | None, lines: Sequence[LogLine], show: Show, place: Place) -> Iterator[bytes]:
+def news(id: str, job: Job | None, lines: Sequence[LogLine], show: Show, place: FeedPosition) -> Iterator[bytes]:
     state = show(job) if job is not None else None
     if job is None or state is None:
         place.over = True
@@ -181,8 +181,8 @@ def job_stream(
 
 def state_of(job: Job, show: Sequence[str]) -> JobState:
     """What cannot be read is left out: it must not end the stream."""
-    progress = rows.progress_of(job) if "progress" in show else None
-    error = rows.error_of(job) if job.state is State.FAILED and "error" in show else None
+    progress = job_rows.progress_of(job) if "progress" in show else None
+    error = job_rows.error_of(job) if job.state is State.FAILED and "error" in show else None
     ended = job.state is State.SUCCEEDED and "result" in show
     return JobState(
         id=job.id, state=job.state, run=job.run, attempts=job.attempt,

@@ -22,7 +22,7 @@ from windlass.core.ids import check_id
 from windlass.errors import ConfigError
 from windlass.web.door import Door
 from windlass.web.jobfeed import Watch, job_stream, state_of
-from windlass.web.loops import PerLoop
+from windlass.web.per_loop import PerLoop
 from windlass.web.streams import Gauge
 
 SHOWN = ("progress", "logs", "result", "error")

@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 
 from windlass.app import Windlass
-from windlass.console.shared import shared_of
+from windlass.console.recent_reads import shared_of
 from windlass.core.access import Access
 from windlass.core.event import Event, check_kinds, parse_cursor
 from windlass.errors import ConfigError, StoreError
 from windlass.operate.admin import fits
-from windlass.web.asked import Maybe, Text
 from windlass.web.poll import Poll
+from windlass.web.request_structs import Maybe, Text
 from windlass.web.streams import BEAT, Source, message, retry
 
 

@@ -21,7 +21,7 @@ from starlette.routing import Route
 from windlass.core.access import RIGHTS
 from windlass.core.hints import did_you_mean
 from windlass.errors import ConfigError, Forbidden
-from windlass.web.guard import read_body
+from windlass.web.csrf import read_body
 
 Handler = Callable[..., Awaitable[Any]]
 Method = Literal["GET", "POST", "DELETE"]

@@ -7,7 +7,7 @@ from typing import Self
 
 import msgspec
 
-from windlass.console.values import TaskNumbers, TaskRow
+from windlass.console.replies import TaskNumbers, TaskRow
 
 COLUMNS: dict[str, Callable[[TaskNumbers], float | None]] = {
     "rate": lambda numbers: numbers.per_minute, "failed": lambda numbers: numbers.failed,

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 from markupsafe import Markup, escape
 
-from windlass.console.flows import Bar, Node, WorkflowDetail
-from windlass.console.values import Attempt, Chart, Point
+from windlass.console.replies import Attempt, Chart, Point
+from windlass.console.workflow_replies import Bar, Node, WorkflowDetail
 from windlass.core.duration import show_ms
 
 STACK = ("succeeded", "cancelled", "other", "retried", "failed")
@@ -32,7 +32,7 @@ LETTERS = 24
 Attributes = Mapping[str, str | float]
 
 
-class Picture(msgspec.Struct, frozen=True, kw_only=True):
+class Drawing(msgspec.Struct, frozen=True, kw_only=True):
     """A drawing and what is written beside it. ``y`` from the bottom up, ``x``: instants from left to right."""
 
     svg: Markup
@@ -60,7 +60,7 @@ def plain(text: str, most: int = 200) -> str:
 # -- throughput
 
 
-def throughput(chart: Chart) -> Picture:
+def throughput(chart: Chart) -> Drawing:
     """What runs came to, stacked, one bar a slot; the slot that is not over is dashed."""
     stacks = [outcomes(point.counts) for point in chart.points]
     top = nice(max((sum(stack.values()) for stack in stacks), default=0))
@@ -69,7 +69,7 @@ def throughput(chart: Chart) -> Picture:
     legend = [(name, f"{whole[name]:,}") for name in STACK if whole[name] or name in {"succeeded", "failed"}]
     about = ", ".join(f"{count} {name}" for name, count in legend) if chart.points else "nothing"
     svg = _plot(chart.points, f"Jobs by outcome: {about}", bars, [_stack_tip(stack) for stack in stacks])
-    return Picture(svg=svg, y=_steps(top), x=_instants(chart.points), legend=legend)
+    return Drawing(svg=svg, y=_steps(top), x=_instants(chart.points), legend=legend)
 
 
 def outcomes(counts: dict[str, int]) -> dict[str, int]:
@@ -140,7 +140,7 @@ def _instants(points: Sequence[Point], most: int = 5) -> list[int]:
 # -- quantiles
 
 
-def quantiles(chart: Chart, of: str) -> Picture:
+def quantiles(chart: Chart, of: str) -> Drawing:
     """p50, p95 and p99 of ``wait`` or ``run`` as lines, durations on a logarithmic axis."""
     rows = [getattr(point, of) for point in chart.points]
     low, high = _decades([value for row in rows for value in row if value is not None])
@@ -157,7 +157,7 @@ def quantiles(chart: Chart, of: str) -> Picture:
     tips = [_quantile_tip(row) for row in rows]
     svg = _plot(chart.points, f"{of.capitalize()} time: {said}", lines, tips)
     y = [show_ms(10**exponent) for exponent in range(low, high + 1)]
-    return Picture(svg=svg, y=y, x=_instants(chart.points), legend=legend)
+    return Drawing(svg=svg, y=y, x=_instants(chart.points), legend=legend)
 
 
 def _decades(values: Sequence[float]) -> tuple[int, int]:
@@ -244,7 +244,7 @@ def _strip(kind: str, title: str, segments: Sequence[tuple[str, float]]) -> Mark
     return tag("svg", view, tag("title", {}, title), *shapes)
 
 
-def timeline(attempts: Sequence[Attempt], start: int, end: int) -> Picture | None:
+def timeline(attempts: Sequence[Attempt], start: int, end: int) -> Drawing | None:
     """The runs of a job to scale, from when it was enqueued to its end; None where no run's time is known."""
     known = [attempt for attempt in attempts if attempt.at]
     if not known or end <= start:
@@ -262,7 +262,7 @@ def timeline(attempts: Sequence[Attempt], start: int, end: int) -> Picture | Non
         }))  # fmt: skip
     view = {"viewBox": "0 0 1000 40", "preserveAspectRatio": "none", "role": "img"}
     title = tag("title", {}, f"{len(attempts)} attempts over {show_ms(end - start)}")
-    return Picture(svg=tag("svg", view, title, *shapes), x=[start, end])
+    return Drawing(svg=tag("svg", view, title, *shapes), x=[start, end])
 
 
 # -- workflows

@@ -23,9 +23,9 @@ from windlass.core.job import Job, State
 from windlass.core.mute import MOST, NONE, Muted, decode
 from windlass.core.mute import SHELF as MUTES
 from windlass.core.notice import (
-    Book,
     DeadLetter,
     Notice,
+    NoticeBook,
     dead_notice,
     is_on_record,
     late_notices,
@@ -78,7 +78,7 @@ class Notifier:
         self._me = f"{app.source} {new_id()}".encode()
         self._lease = self._version = 0
         self._renew_at = self._saved_at = 0.0
-        self._book: Book | None = None
+        self._book: NoticeBook | None = None
         self._cursor = 0
         self._is_sure = False
         wanted = {kind for rule in self._notices.rules.values() for kind in rule.on}
@@ -94,7 +94,7 @@ class Notifier:
         if not kept.version:
             newest = await self._store.events(-1)
             last = newest[-1] if newest else Entry(0, 0, [])
-            book = Book(last.seq, last.at, await self._failures())
+            book = NoticeBook(last.seq, last.at, await self._failures())
             await put_one(self._store, Put(shelf=SHELF, key=BOOK, body=_encode(book), expect=0))
 
     async def run(self) -> None:
@@ -164,13 +164,13 @@ class Notifier:
         self._book, self._version = _decode(kept.body), kept.version
         self._cursor, self._is_sure, self._saved_at = self._book.cursor, False, self._loop.time()
 
-    def _draft_book(self) -> Book:
+    def _draft_book(self) -> NoticeBook:
         """A copy to write in: what was not committed was not decided."""
         if self._book is None:
             raise Superseded
         return _decode(_encode(self._book))
 
-    async def _commit(self, book: Book) -> None:
+    async def _commit(self, book: NoticeBook) -> None:
         book.cursor = max(book.cursor, self._cursor)
         value = _encode(book)
         put = Put(shelf=SHELF, key=BOOK, body=value, expect=self._version)
@@ -227,7 +227,7 @@ class Notifier:
                 await self._send_outbox()
                 chunk = []
 
-    async def _tell_of(self, book: Book, events: Sequence[Event]) -> None:
+    async def _tell_of(self, book: NoticeBook, events: Sequence[Event]) -> None:
         deaths = [event for event in events if _is_death(event)]
         book.failed += len(deaths)
         records = await self._records(deaths)
@@ -254,7 +254,7 @@ class Notifier:
         items = await self._store.shelf(MUTES, limit=MOST)
         return frozenset(decode((item.body for item in items), self._clock()))
 
-    def _offer_death(self, book: Book, letter: DeadLetter, muted: Muted) -> None:
+    def _offer_death(self, book: NoticeBook, letter: DeadLetter, muted: Muted) -> None:
         """A muted queue's dead letters are told to nobody; their handlers are called as ever."""
         if ("dead_growing", letter.queue) in muted:
             return
@@ -263,7 +263,7 @@ class Notifier:
             if rule.wants(notice):
                 offer(book, rule, notice, self._clock())
 
-    def _offer(self, book: Book, notice: Notice) -> None:
+    def _offer(self, book: NoticeBook, notice: Notice) -> None:
         for rule in self._notices.rules.values():
             if rule.wants(notice):
                 offer(book, rule, notice, self._clock())
@@ -358,5 +358,5 @@ def _trace_of(headers: dict[str, str]) -> dict[str, str]:
 
 
 _encode = msgspec.json.encode
-_decoder = msgspec.json.Decoder(Book)
+_decoder = msgspec.json.Decoder(NoticeBook)
 _decode = _decoder.decode

@@ -20,7 +20,7 @@ import msgspec
 
 from windlass.calls.call import new_id
 from windlass.calls.watch import firing
-from windlass.core.schedule import GONE, Plan, begin, decode_plan, due, job_of
+from windlass.core.schedule import GONE, SchedulePlan, begin, decode_plan, due, job_of
 from windlass.errors import StoreError
 from windlass.operate.timetable import Fired, Firing, Schedule, fire, put, read_all, read_rows
 from windlass.store.answers import MAX_BATCH, Accept
@@ -63,9 +63,9 @@ class Scheduler:
         self._stamp = 0
         self._stale = True
         self._not_before = self._refresh_at = self._renew_at = self._calm = 0.0
-        self._mine: dict[str, Plan] = {}
+        self._mine: dict[str, SchedulePlan] = {}
         self._rows: dict[str, Schedule] = {}
-        self._plans: dict[str, tuple[bytes, Plan | None]] = {}
+        self._plans: dict[str, tuple[bytes, SchedulePlan | None]] = {}
         self._heap: list[tuple[int, str]] = []
         self.digest = self.worker = ""
 
@@ -223,7 +223,7 @@ class Scheduler:
         ended = self._loop.time()
         self._not_before, self._refresh_at = ended + max(SPARE * (ended - started), self._calm), ended + REFRESH
 
-    def _plan(self, row: Schedule) -> Plan | None:
+    def _plan(self, row: Schedule) -> SchedulePlan | None:
         """A row's plan; None for one this code cannot read, which is left to others."""
         body, plan = self._plans.get(row.name, (b"", None))
         if body != row.body:

@@ -66,7 +66,12 @@ class Worker:
         companion: Companion | None = None,
     ) -> None:  # fmt: skip
         app.load()
-        self.app, self.options, self._report, self._companion = app, check_worker_options(app, options), report, companion
+        self.app, self.options, self._report, self._companion = (
+            app,
+            check_worker_options(app, options),
+            report,
+            companion,
+        )
         self._declares = declarations(app)
         app.schedules.plans()  # what is wrong with one is said before anything starts
         self._queues, self._beats_to_ask = self.options.queues, 0
@@ -130,7 +135,9 @@ class Worker:
         if self._companion is not None:
             await self._companion.start(self)
         self._tell({"ready": True})
-        log.info("worker %s is up: queues %s, %d slots", self.id, ", ".join(self.options.queues), self.options.concurrency)
+        log.info(
+            "worker %s is up: queues %s, %d slots", self.id, ", ".join(self.options.queues), self.options.concurrency
+        )
 
     async def stop(self, grace: float | None = None) -> None:
         """Finish what runs within the grace, hand the rest back at once, and sign off."""
@@ -211,8 +218,8 @@ class Worker:
     def _presence(self) -> Presence:
         return Presence(
             id=self.id, queues=list(self._queues), declares=self._declares, lease=self.app.settings.lease,
-            host=socket.gethostname(), pid=os.getpid(), started_at=self._started_at, concurrency=self.options.concurrency,
-            load=self._load(),
+            host=socket.gethostname(), pid=os.getpid(), started_at=self._started_at,
+            concurrency=self.options.concurrency, load=self._load(),
         )  # fmt: skip
 
     @property

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from windlass.core.health import Facts
+from windlass.core.health import QueueFacts
 from windlass.core.schedule import GONE
 from windlass.core.terms import queue_gate
 from windlass.operate.standing import facts_of
@@ -24,7 +24,7 @@ class StandstillWatch:
         self._store, self._clock = store, clock
         self._moved: dict[str, tuple[int, int]] = {}
 
-    async def queues(self) -> dict[str, Facts]:
+    async def queues(self) -> dict[str, QueueFacts]:
         """Every queue with jobs, as it is now."""
         queues, workers = await self._store.queues(), await self._store.workers()
         gates = {gate.name: gate for gate in await self._store.gates([queue_gate(queue.name) for queue in queues])}

@@ -19,8 +19,8 @@ from windlass.app import Windlass
 from windlass.cli import banner, installed
 from windlass.cli.main import cli
 from windlass.cli.target import run
-from windlass.core.address import redact_url
 from windlass.core.packages import pip_install
+from windlass.core.store_url import redact_url
 from windlass.store.reads import StoreInfo
 from windlass.store.redis import durability
 from windlass.store.redis.location import parse_url

@@ -17,8 +17,8 @@ from windlass.core.event import Event
 from windlass.core.notice import (
     ARGS_MAX,
     CAUSED,
-    Book,
-    Rule,
+    NoticeBook,
+    NoticeRule,
     late_notices,
     letter_id,
     next_reminder,
@@ -361,7 +361,7 @@ async def test_what_a_dead_worker_had_decided_is_sent_by_the_next(app: Windlass,
     await h.drain()
     rule = next(iter(app.notices.rules.values()))
     kept = await read_one(h.store, SHELF, BOOK)
-    book = msgspec.json.decode(kept.body, type=Book)
+    book = msgspec.json.decode(kept.body, type=NoticeBook)
     offer(book, rule, notice(job="j1"), h.clock())
     await put_one(h.store, Put(shelf=SHELF, key=BOOK, body=msgspec.json.encode(book), expect=kept.version))
     await h.drain()
@@ -377,7 +377,7 @@ def notice(**more: Any) -> Notice:
 
 
 def test_a_rate_lets_so_many_at_once_and_one_per_interval_after() -> None:
-    book, rule = Book(), Rule(key="r", every=100, burst=3)
+    book, rule = NoticeBook(), NoticeRule(key="r", every=100, burst=3)
     for now in (0, 0, 0, 0, 50, 99):
         offer(book, rule, notice(), now)
     assert [(key, one.id, one.held_back) for key, one in book.outbox] == [

@@ -26,12 +26,12 @@ from windlass.celery import result as results
 from windlass.celery.control import Control
 from windlass.celery.declare import make_task
 from windlass.celery.exceptions import AlreadyRegistered, ImproperlyConfigured, NotRegistered
+from windlass.celery.json_values import pack, together
 from windlass.celery.modules import django_apps, load, module_in
 from windlass.celery.request import node_name
 from windlass.celery.schedules import timing_of, zone_name
 from windlass.celery.signals import Signal
 from windlass.celery.task import Task
-from windlass.celery.values import pack, together
 from windlass.errors import WindlassError
 
 log = logging.getLogger("celery")

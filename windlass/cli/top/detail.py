@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from windlass.cli import output
-from windlass.console.values import JobDetail
+from windlass.console.replies import JobDetail
 from windlass.core.job import State
 
 _LOGS = 12

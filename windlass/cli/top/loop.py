@@ -19,15 +19,15 @@ from windlass.cli import output
 from windlass.cli.operator import change_all, operator
 from windlass.cli.top.detail import describe
 from windlass.cli.top.keys import GONE, reading_keys
-from windlass.cli.top.model import Order, State, press
+from windlass.cli.top.model import KeyOrder, State, press
 from windlass.cli.top.rows import fault_filter, read_rows
 from windlass.cli.top.view import Screen, draw, draw_once, most_scroll
 from windlass.console.console import Console
-from windlass.console.values import Changed
+from windlass.console.replies import Changed
 from windlass.errors import WindlassError
 
 _JOB_ACTIONS = {"r": "retry", "c": "cancel", "d": "delete", "P": "promote"}
-LOOK = Order("look")
+LOOK = KeyOrder("look")
 """Read again, and no more."""
 
 
@@ -70,7 +70,7 @@ class Top:
         self.console, self.terminal = console, terminal
         self.state, self.screen = State(), Screen()
         self.heard: asyncio.Queue[str] = asyncio.Queue()
-        self.orders: asyncio.Queue[Order] = asyncio.Queue()
+        self.orders: asyncio.Queue[KeyOrder] = asyncio.Queue()
         self.over = False
 
     async def run(self, every: float, show: Callable[[], None]) -> None:
@@ -106,7 +106,7 @@ class Top:
         if order is not None:
             self._take(order)
 
-    def _take(self, order: Order) -> None:
+    def _take(self, order: KeyOrder) -> None:
         if order.action == "quit":
             self.over = True
         elif order.action == "open":
@@ -132,7 +132,7 @@ class Top:
         finally:
             self.heard.put_nowait("")
 
-    async def _next_order(self, every: float) -> Order | None:
+    async def _next_order(self, every: float) -> KeyOrder | None:
         try:
             async with asyncio.timeout(every):
                 return await self.orders.get()
@@ -155,7 +155,7 @@ class Top:
             screen.rows, screen.part, screen.detail = rows, part, detail
             state.cursor = max(0, min(state.cursor, len(rows) - 1))
 
-    async def _obey(self, order: Order) -> None:
+    async def _obey(self, order: KeyOrder) -> None:
         try:
             self.state.said = await obey(self.console, order)
         except WindlassError as error:
@@ -164,7 +164,7 @@ class Top:
             self.state.detail = ""
 
 
-async def obey(console: Console, order: Order) -> str:
+async def obey(console: Console, order: KeyOrder) -> str:
     """Do what was ordered, and say what came of it."""
     if order.tab == "jobs":
         return told(await getattr(console, _JOB_ACTIONS[order.action])(list(order.keys)), _JOB_ACTIONS[order.action])
@@ -172,7 +172,7 @@ async def obey(console: Console, order: Order) -> str:
     return told_all[0] if len(told_all) == 1 else f"{len(told_all)}: {told_all[-1]}"
 
 
-async def _one(console: Console, order: Order, key: str) -> str:
+async def _one(console: Console, order: KeyOrder, key: str) -> str:
     if order.tab == "dead":
         action = "retry" if order.action == "r" else "delete"
         count = await change_all(console, action, fault_filter(key))

@@ -8,8 +8,8 @@ from windlass.cli import output
 from windlass.cli.operator import quoted
 from windlass.cli.top.model import Row
 from windlass.console.console import Console
-from windlass.console.flows import WorkflowRow
-from windlass.console.values import FaultRow, JobRow, QueueRow, ScheduleRow, WorkerRow
+from windlass.console.replies import FaultRow, JobRow, QueueRow, ScheduleRow, WorkerRow
+from windlass.console.workflow_replies import WorkflowRow
 
 COLUMNS: dict[str, tuple[str, ...]] = {
     "queues": ("queue", "flow", "ready", "running", "scheduled", "failed", "oldest", "per min", "workers", "lately"),

@@ -15,7 +15,7 @@ from rich.text import Text
 from windlass.cli import output
 from windlass.cli.top.model import ACTIONS, TABS, Row, State, question
 from windlass.cli.top.rows import ACCENTS, COLUMNS, NUMBERS, SPARE, spark
-from windlass.console.values import Overview
+from windlass.console.replies import Overview
 
 _KEYS = (
     "1-6, tab, arrows   another table",

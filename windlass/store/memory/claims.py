@@ -72,7 +72,7 @@ def apply(hub: Hub, row: Row, move: Transition, now: int, groups: dict[str, Grou
     return move.event
 
 
-class Room:
+class ClaimRoom:
     """What a worker may still be granted in this exchange. ``now``: of jobs that must start at once."""
 
     def __init__(self, want: Want) -> None:
@@ -86,12 +86,12 @@ class Room:
         return self.drain or len(self.granted) >= self.total
 
 
-def claim(hub: Hub, worker: WorkerRow, seq: int, want: Want, now: int, ended: list[Row]) -> Room:
+def claim(hub: Hub, worker: WorkerRow, seq: int, want: Want, now: int, ended: list[Row]) -> ClaimRoom:
     """Grant up to what is wanted; ``drain`` when the worker must first be empty, for a job that runs alone.
 
     ``ended``: what was found past its time, or in a graph that was stopped, and came to its end instead.
     """
-    room = Room(want)
+    room = ClaimRoom(want)
     if len(worker.running) == 1:  # a job that runs alone has no neighbours
         (only,) = worker.running.values()
         room.drain = lifecycle.runs_alone(only.crashes, only.max_crashes)
@@ -172,7 +172,7 @@ class Search:
         return True
 
 
-def claim_queue(search: Search, room: Room, cap: int) -> None:
+def claim_queue(search: Search, room: ClaimRoom, cap: int) -> None:
     """Up to ``cap`` jobs of one queue, in ready order; with lanes or gates, in the order of turns."""
     hub, queue, worker = search.hub, search.queue, search.worker
     cap = min(cap, room.total - len(room.granted))
@@ -194,7 +194,7 @@ def claim_queue(search: Search, room: Room, cap: int) -> None:
         claim_turns(search, room, cap)
 
 
-def claim_turns(search: Search, room: Room, cap: int) -> None:
+def claim_turns(search: Search, room: ClaimRoom, cap: int) -> None:
     """The lanes and the plain order in turn, a job each, as far as gates are open and the worker could start it."""
     hub, queue, now = search.hub, search.queue, search.now
     gate = gates.of_queue(hub, queue)

@@ -15,7 +15,7 @@ from windlass.store.answers import Accept, GraphAnswer
 from windlass.store.jobs import Action, Change
 from windlass.store.memory import retention
 from windlass.store.memory.hub import Hub
-from windlass.store.memory.nodes import GraphRow, Phase, Place
+from windlass.store.memory.nodes import GraphRow, NodeState, Phase
 from windlass.store.memory.records import Row
 from windlass.store.memory.spreading import Step, first_blame, graph_of, plan_audit, refuses, wait_again
 from windlass.store.memory.todos import let_go, work_off
@@ -63,7 +63,7 @@ def stage(hub: Hub, graph: GraphRow, node: NewJob, now: int) -> GraphAnswer | No
         return GraphAnswer(Accept.REFUSED, f"more than {graph.new.nodes} nodes")
     row = hub.nodes[node.id] = Row(node, 0, now)
     row.due, row.expires = 0, node.expires_at
-    row.links = Place(graph, node)
+    row.links = NodeState(graph, node)
     graph.members.append(node.id)
     if node.id == graph.new.id:
         graph.end = row
@@ -94,7 +94,7 @@ def can_adopt(hub: Hub, row: Row, move: Transition) -> bool:
 def adopt(hub: Hub, row: Row, move: Transition, now: int) -> Group:
     """The job waits for a graph, which becomes real in the same write; answers the graph's event."""
     if row.links is None:
-        row.links = Place(None)
+        row.links = NodeState(None)
     let_go(hub, row)
     row.links.awaits, row.links.replaced = move.adopt, move.replaced
     hub.make_waiting(row)

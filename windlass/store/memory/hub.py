@@ -21,7 +21,7 @@ from windlass.store.memory import faults, gates, inserts, lanes, retention, uniq
 from windlass.store.memory.clock import StoreClock
 from windlass.store.memory.gates import Gate
 from windlass.store.memory.items import Shelf
-from windlass.store.memory.lanes import BAND, Lane, Order
+from windlass.store.memory.lanes import BAND, Lane, QueueLanes
 from windlass.store.memory.nodes import GraphRow, Phase, Todo
 from windlass.store.memory.records import ASIDE, NOT_HELD, Row, WorkerRow
 from windlass.store.memory.telling import Telling
@@ -54,7 +54,7 @@ class Hub(Telling):
         # Flow. Without gates and lanes these are empty, and a job without terms never meets them.
         self.gates: dict[str, Gate] = {}
         self.keys: dict[tuple[str, str], Gate] = {}
-        self.orders: dict[str, Order] = {}
+        self.orders: dict[str, QueueLanes] = {}
         self.openings: list[tuple[int, int, Gate | Lane]] = []
         self.oldest: dict[str, list[tuple[int, int, int, Row]]] = {}
         self.uniques: dict[str, unique.Key] = {}

@@ -23,7 +23,7 @@ ACCEPTED = Answer(Accept.ACCEPTED)
 DUPLICATE = Answer(Accept.DUPLICATE)
 
 
-class Batch:
+class InsertBatch:
     """The jobs of one call, each answered for itself. ``bounded``: a full queue takes no more of them."""
 
     def __init__(self, hub: Hub, now: int, bounded: bool = True) -> None:

@@ -76,7 +76,7 @@ class Lane:
         return list(dict.fromkeys(row for rank, row in sorted(self.heap) if row.lane is self and row.rank == rank))
 
 
-class Order:
+class QueueLanes:
     """The lanes of one queue, those listed in the order of their turns.
 
     ``plain``: the turn the plain order took last among them; before all others at first.
@@ -159,7 +159,7 @@ def keep_alone(hub: Hub, row: Row) -> None:
 def find(hub: Hub, queue: str, name: str) -> Lane:
     order = hub.orders.get(queue)
     if order is None:
-        order = hub.orders[queue] = Order()
+        order = hub.orders[queue] = QueueLanes()
     lane = order.lanes.get(name)
     if lane is None:
         lane = order.lanes[name] = Lane(queue, name)

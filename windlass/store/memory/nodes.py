@@ -25,7 +25,7 @@ class Phase(StrEnum):
     DROPPED = "dropped"
 
 
-class Place:
+class NodeState:
     """What is kept of a node besides its record.
 
     ``edges`` are the states of its out-edges; ``open`` and ``broken`` count its in-edges. ``delay``, ``at`` and

@@ -8,7 +8,7 @@ from windlass.core.event import Row as EventRow
 from windlass.core.job import Claim, Finished, Job, LogLine, NewJob, State
 from windlass.store import rules
 from windlass.store.jobs import Presence
-from windlass.store.memory.nodes import Place
+from windlass.store.memory.nodes import NodeState
 from windlass.store.skills import Skills
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Row:
         self.progress: bytes | None = None
         self.logs: list[LogLine] | None = None
         self.watchers: set[str] | None = None
-        self.links: Place | None = None
+        self.links: NodeState | None = None
         self.terms = job.terms
         self.lane: Lane | None = None
 

@@ -18,7 +18,7 @@ from windlass.core.links import Edge, Inject, Out, Shape
 from windlass.store.jobs import INLINE_MAX
 from windlass.store.memory import retention
 from windlass.store.memory.hub import Hub
-from windlass.store.memory.nodes import GraphRow, Place
+from windlass.store.memory.nodes import GraphRow, NodeState
 from windlass.store.memory.records import Row, event_row
 
 GAVE_UP = (State.FAILED, State.CANCELLED)
@@ -42,7 +42,7 @@ class Step:
         self.events[str(row.state)].append([*event_row(row), *data])
 
 
-def place_of(row: Row) -> Place:
+def place_of(row: Row) -> NodeState:
     assert row.links is not None
     return row.links
 

@@ -37,20 +37,20 @@ from windlass.store.memory import (
     changes,
     claims,
     committing,
+    event_stream,
     faults,
     graphs,
     items,
     logs,
     lookups,
     retention,
-    stream,
     sweeps,
     totals,
     tuning,
     unique,
 )
 from windlass.store.memory.hub import Hub
-from windlass.store.memory.inserts import Batch
+from windlass.store.memory.inserts import InsertBatch
 from windlass.store.memory.records import Row, WorkerRow, event_row
 from windlass.store.memory.todos import work, work_off
 from windlass.store.reads import Fault, Page, QueueInfo, StoreInfo, Total, WorkerInfo
@@ -108,7 +108,7 @@ class MemoryStore:
     def insert_here(self, jobs: Sequence[NewJob]) -> list[Answer]:
         check_batch(len(jobs))
         with self._waking() as (hub, now):
-            batch = Batch(hub, now)
+            batch = InsertBatch(hub, now)
             answers = [batch.insert(job) for job in jobs]
             hub.record(now, batch.groups())
             return answers
@@ -356,7 +356,7 @@ class MemoryStore:
 
     async def events(self, after: int, limit: int = 100, kinds: Sequence[str] = ()) -> list[Entry]:
         with self.hub.lock:
-            return stream.read(self.hub.entries, after, limit, kinds)
+            return event_stream.read(self.hub.entries, after, limit, kinds)
 
     async def totals(self) -> list[Total]:
         with self.hub.lock:

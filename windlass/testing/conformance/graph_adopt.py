@@ -10,13 +10,13 @@ from windlass.core.links import On, Shape
 from windlass.store.answers import Accept
 from windlass.store.jobs import INLINE_MAX, Action
 from windlass.testing.conformance.bench import LEASE, START, Bench, Hand, MakeBench, move, value
+from windlass.testing.conformance.graph_drafts import GraphDraft, chain, done, failure
 from windlass.testing.conformance.outcomes import DEAD, DONE, RETRY_NOW, STOPPED
-from windlass.testing.conformance.plans import Plan, chain, done, failure
 
 
-def inner(*ids: str, id: str = "c", parent: str = "p", on: On = On.SUCCESS) -> Plan:
+def inner(*ids: str, id: str = "c", parent: str = "p", on: On = On.SUCCESS) -> GraphDraft:
     """The graph ``c`` of the job ``p``: a chain of jobs in a queue of its own, so that only who wants to runs them."""
-    plan = Plan(id, parent=parent, parent_on=on)
+    plan = GraphDraft(id, parent=parent, parent_on=on)
     before: list[str] = []
     for one in ids:
         plan.job(one, *before, queue="inner")
@@ -24,14 +24,14 @@ def inner(*ids: str, id: str = "c", parent: str = "p", on: On = On.SUCCESS) -> P
     return plan.end(*before)
 
 
-async def adopt(bench: Bench, hand: Hand, claim: Claim, plan: Plan, replaced: bool = False) -> None:
+async def adopt(bench: Bench, hand: Hand, claim: Claim, plan: GraphDraft, replaced: bool = False) -> None:
     """Stage the graph and settle the job with it; both must be taken."""
     assert (await bench.stage(plan)).status is Accept.ACCEPTED
     reply = await hand.settle(claim, Adopted(plan.id, replaced))
     assert reply.refused == [], f"{claim.id} could not adopt {plan.id}"
 
 
-async def waiting(bench: Bench, plan: Plan, replaced: bool = False) -> tuple[Hand, Hand]:
+async def waiting(bench: Bench, plan: GraphDraft, replaced: bool = False) -> tuple[Hand, Hand]:
     """A job ``p`` that waits for the plan; the worker that ran it, and one for the inner jobs."""
     await bench.add("p")
     worker, other = await bench.worker("w1"), await bench.worker("w2", queues=["inner"])
@@ -117,7 +117,7 @@ class AdoptRules:
         await bench.add("p")
         worker = await bench.worker()
         claim = await worker.take("p")
-        await bench.stage(Plan("c", parent="p").end(shape=Shape.MANY))
+        await bench.stage(GraphDraft("c", parent="p").end(shape=Shape.MANY))
         reply = await worker.exchange([move(claim, Adopted("c"))], want=1)
         await bench.drain()
         claims = reply.claims or await worker.claim(1)
@@ -162,7 +162,7 @@ class ReplaceRules:
         assert await worker.claim() == []
 
     async def test_a_value_that_is_not_at_hand_is_announced_and_fetched(self, bench: Bench) -> None:
-        plan = Plan("c", parent="p").job("a", queue="inner").end("a", shape=Shape.MANY)
+        plan = GraphDraft("c", parent="p").job("a", queue="inner").end("a", shape=Shape.MANY)
         _, other = await waiting(bench, plan, replaced=True)
         client = await bench.client()
         await bench.store.watch("client", ["p"])
@@ -211,7 +211,7 @@ class ReplaceRules:
         await bench.add("p")
         worker = await bench.worker("w1", queues=["q", "inner"])
         await adopt(bench, worker, await worker.take("p"), inner("a"), replaced=True)
-        deeper = Plan("d", parent="a").job("z", queue="inner").end("z")
+        deeper = GraphDraft("d", parent="a").job("z", queue="inner").end("z")
         await adopt(bench, worker, await worker.take("a"), deeper, replaced=True)
         assert await bench.states("p", "a", "z") == ["waiting", "waiting", "ready"]
         await worker.settle(await worker.take("z"), value("z"))
@@ -344,7 +344,7 @@ class AdoptFaultRules:
     @pytest.mark.parametrize("replaced", [False, True])
     async def test_it_fails_with_what_stopped_its_graph(self, bench: Bench, replaced: bool) -> None:
         """Of those that were stopped, some come to the end of the graph before who failed does, and have no error."""
-        plan = Plan("c", parent="p", fail_fast=True).job("a", queue="inner").job("s", queue="inner")
+        plan = GraphDraft("c", parent="p", fail_fast=True).job("a", queue="inner").job("s", queue="inner")
         plan.join("j", "a").join("k", "j").end("k", "s", shape=Shape.MANY)
         await bench.submit(chain("p", "next").job("then", "g", aftermath=True))
         worker, other = await bench.worker("w1"), await bench.worker("w2", queues=["inner"])
@@ -357,7 +357,7 @@ class AdoptFaultRules:
         assert (await bench.graph()).culprit == "a"
 
     async def test_what_is_given_up_because_of_it_names_who_failed_also_if_that_runs_again(self, bench: Bench) -> None:
-        await bench.submit(Plan().job("p").job("s").job("t", "p", "s").end("t"))
+        await bench.submit(GraphDraft().job("p").job("s").job("t", "p", "s").end("t"))
         worker, other = await bench.worker("w1"), await bench.worker("w2", queues=["inner"])
         p, s = await worker.claim()
         await adopt(bench, worker, p, inner("a"))
@@ -420,7 +420,7 @@ class AdoptFaultRules:
     async def test_what_is_stopped_because_its_job_expired_has_not_expired_itself(self, bench: Bench) -> None:
         await bench.add("p", expires_in=60_000)
         worker = await bench.worker("w1")
-        plan = Plan("c", parent="p").job("a", queue="inner").join("j", failure("a")).end("a", done("j"))
+        plan = GraphDraft("c", parent="p").job("a", queue="inner").join("j", failure("a")).end("a", done("j"))
         await adopt(bench, worker, await worker.take("p"), plan)
         await bench.passes(60_001)
         await bench.drain()
@@ -446,6 +446,6 @@ class AdoptFaultRules:
         assert await bench.state("p") == State.FAILED, "it ran, and is retried by its own name"
 
 
-def chord_of_p() -> Plan:
-    plan = Plan("c", parent="p").job("a", queue="inner").job("b", queue="inner").join("j", "a", "b")
+def chord_of_p() -> GraphDraft:
+    plan = GraphDraft("c", parent="p").job("a", queue="inner").job("b", queue="inner").join("j", "a", "b")
     return plan.job("body", "j", queue="inner").end("body")

@@ -15,9 +15,9 @@ from windlass.store.answers import Accept
 from windlass.store.base import Store
 from windlass.store.jobs import Action
 from windlass.testing.conformance.bench import LEASE, Bench, MakeBench, move, value
+from windlass.testing.conformance.graph_drafts import GraphDraft, chain, chord, done, fan_out, group
 from windlass.testing.conformance.graph_stop import aftermath
 from windlass.testing.conformance.outcomes import DEAD, DONE
-from windlass.testing.conformance.plans import Plan, chain, chord, done, fan_out, group
 
 Lose = Callable[[Store, str], Awaitable[None]]
 """Removes the record of a waiting job behind the store's back."""
@@ -100,7 +100,7 @@ class GraphRetentionRules:
         bench = await make_bench(keep=Keep(count=2))
         await bench.add("p")
         worker = await bench.worker()
-        await bench.stage(Plan("c", parent="p").job("a").job("b").join("j", "a", "b").end("j"))
+        await bench.stage(GraphDraft("c", parent="p").job("a").job("b").join("j", "a", "b").end("j"))
         await worker.settle(await worker.take("p"), Adopted("c", replaced=True))
         await bench.play(worker)
         for n in range(3):
@@ -118,7 +118,7 @@ class GraphRetentionRules:
         bench = await make_bench(keep=Keep(count=9, age=10))
         await bench.add("p")
         worker = await bench.worker()
-        await bench.stage(Plan("c", parent="p").job("a").end("a"))
+        await bench.stage(GraphDraft("c", parent="p").job("a").end("a"))
         await worker.settle(await worker.take("p"), Adopted("c"))
         await bench.play(worker, {"a": DEAD})
         await bench.change(Action.RETRY, "p")
@@ -364,7 +364,7 @@ class AuditRules:
 
     async def test_what_asks_for_nothing_runs_behind_a_lost_job(self, make_bench: MakeBench, lose: Lose) -> None:
         bench = await make_bench(audit_every=20_000)
-        await bench.submit(Plan().job("a").job("b", "a").job("c", done("b")).end("c"))
+        await bench.submit(GraphDraft().job("a").job("b", "a").job("c", done("b")).end("c"))
         await lose(bench.store, "b")
         worker = await bench.worker()
         await bench.play(worker)
@@ -385,9 +385,9 @@ class AuditRules:
 
     async def test_a_workflow_with_live_jobs_is_left_alone(self, make_bench: MakeBench) -> None:
         bench = await make_bench(audit_every=20_000)
-        await bench.submit(Plan("g1").job("a", delay=600_000).job("b", "a").end("b"))
+        await bench.submit(GraphDraft("g1").job("a", delay=600_000).job("b", "a").end("b"))
         await bench.submit(chain("x", "y", id="g2"))
-        await bench.submit(Plan("g3").job("z", queue="nobody").end("z"))
+        await bench.submit(GraphDraft("g3").job("z", queue="nobody").end("z"))
         worker = await bench.worker()
         claim = await worker.take("x")
         replies = await bench.passes(90_000, worker)
@@ -400,7 +400,7 @@ class AuditRules:
         await bench.submit(chain("p", "next"))
         worker = await bench.worker()
         claim = await worker.take("p")
-        await bench.stage(Plan("c", parent="p").job("a", queue="inner").end("a"))
+        await bench.stage(GraphDraft("c", parent="p").job("a", queue="inner").end("a"))
         await worker.settle(claim, Adopted("c"))
         replies = await bench.passes(90_000, worker)
         assert not any(reply.repaired for reply in replies)
@@ -418,7 +418,7 @@ class AuditRules:
     async def test_an_end_in_the_step_of_the_audit_is_no_hang(self, make_bench: MakeBench) -> None:
         """Its last live job expires in the very sweep that looks at the workflow, and fails it fast."""
         bench = await make_bench(audit_every=60_000)
-        plan = Plan(fail_fast=True).job("a", expires_in=60_000, expire_to=State.FAILED).job("b", "a").end("b")
+        plan = GraphDraft(fail_fast=True).job("a", expires_in=60_000, expire_to=State.FAILED).job("b", "a").end("b")
         await bench.submit(plan)
         bench.clock.advance(60_001)
         assert (await bench.store.sweep()).repaired == []

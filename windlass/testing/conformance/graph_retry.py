@@ -9,11 +9,9 @@ from windlass.core.links import Inject, On, Shape
 from windlass.store.answers import Accept
 from windlass.store.jobs import Action
 from windlass.testing.conformance.bench import START, Bench, move, value
-from windlass.testing.conformance.graph_stop import aftermath
-from windlass.testing.conformance.outcomes import DEAD, DONE, STOPPED
-from windlass.testing.conformance.plans import (
+from windlass.testing.conformance.graph_drafts import (
     After,
-    Plan,
+    GraphDraft,
     callbacks,
     chain,
     chord,
@@ -23,6 +21,8 @@ from windlass.testing.conformance.plans import (
     group,
     wide_group,
 )
+from windlass.testing.conformance.graph_stop import aftermath
+from windlass.testing.conformance.outcomes import DEAD, DONE, STOPPED
 
 
 class ReopenRules:
@@ -76,7 +76,7 @@ class ReopenRules:
         assert (claim.given, claim.run) == (b'"again"', 2)
 
     async def test_only_what_hung_on_the_retried_job_is_reopened(self, bench: Bench) -> None:
-        plan = Plan().job("a").job("b").job("a2", "a").job("b2", "b").end("a2", "b2", shape=Shape.MANY)
+        plan = GraphDraft().job("a").job("b").job("a2", "a").job("b2", "b").end("a2", "b2", shape=Shape.MANY)
         await bench.submit(plan)
         worker = await bench.worker()
         await bench.play(worker, {"a": DEAD, "b": DEAD})
@@ -88,7 +88,7 @@ class ReopenRules:
         assert (info.state, info.culprit) == (State.FAILED, "b"), "the other failure is still there"
 
     async def test_nested_levels_are_reopened(self, bench: Bench) -> None:
-        plan = Plan().job("a").join("j1", "a").job("b", "j1").join("j2", "b").job("c", "j2").end("c")
+        plan = GraphDraft().job("a").join("j1", "a").job("b", "j1").join("j2", "b").job("c", "j2").end("c")
         await bench.submit(plan)
         worker = await bench.worker()
         await bench.play(worker, {"a": DEAD})
@@ -249,7 +249,7 @@ class ReopenRules:
         assert await bench.play(worker) == ["a", "body"]
 
     async def test_who_was_cancelled_while_it_waited_is_to_blame_itself(self, bench: Bench) -> None:
-        await bench.submit(Plan().job("a").job("b").job("t", "a", "b").job("u", "t").end("u"))
+        await bench.submit(GraphDraft().job("a").job("b").job("t", "a", "b").job("u", "t").end("u"))
         worker = await bench.worker()
         a, b = await worker.claim()
         await worker.settle(a, DEAD)
@@ -261,12 +261,12 @@ class ReopenRules:
 
     async def test_who_was_retried_is_to_blame_itself(self, bench: Bench) -> None:
         """Before, it had been given up because of another."""
-        await bench.submit(Plan(fail_fast=True).job("a").job("b", "a").end("b"))
+        await bench.submit(GraphDraft(fail_fast=True).job("a").job("b", "a").end("b"))
         worker = await bench.worker()
         await bench.play(worker, {"a": DEAD})
         await bench.change(Action.RETRY, "g")
         await bench.play(worker, {"b": DEAD})
-        await bench.submit(Plan("h").job("c").job("d", "c").job("e", "d").end("e"))
+        await bench.submit(GraphDraft("h").job("c").job("d", "c").job("e", "d").end("e"))
         await bench.change(Action.CANCEL, "d")
         await bench.play(worker, {"c": DEAD})
         await bench.change(Action.RETRY, "c")
@@ -284,7 +284,7 @@ class ReopenRules:
         assert (await bench.graph()).state is State.SUCCEEDED
 
     async def test_a_hasty_edge_gives_up_again(self, bench: Bench) -> None:
-        plan = Plan().job("a").job("b").join("j", After("a", hasty=True), "b").job("p", "j").end("p")
+        plan = GraphDraft().job("a").job("b").join("j", After("a", hasty=True), "b").job("p", "j").end("p")
         await bench.submit(plan)
         worker = await bench.worker()
         a, b = await worker.claim()
@@ -300,7 +300,7 @@ class ReopenRules:
         assert (await bench.graph()).state is State.SUCCEEDED
 
     async def test_a_retried_delay_counts_from_the_new_release(self, bench: Bench) -> None:
-        await bench.submit(Plan().job("a").job("b", "a", delay=5_000).end("b"))
+        await bench.submit(GraphDraft().job("a").job("b", "a", delay=5_000).end("b"))
         worker = await bench.worker()
         await bench.play(worker, {"a": DEAD})
         bench.clock.advance(1_000)
@@ -339,7 +339,7 @@ class WorkflowRetryRules:
     """``change(RETRY)`` on the id of a workflow, or in one that was stopped."""
 
     async def test_the_failed_part_of_a_workflow_is_retried(self, bench: Bench) -> None:
-        plan = Plan().job("a").job("b").job("c").job("a2", "a").job("b2", "b")
+        plan = GraphDraft().job("a").job("b").job("c").job("a2", "a").job("b2", "b")
         await bench.submit(plan.end("a2", "b2", "c", shape=Shape.MANY))
         worker = await bench.worker()
         await bench.play(worker, {"a": DEAD, "b": STOPPED})
@@ -430,7 +430,7 @@ class WorkflowRetryRules:
 
     async def test_a_cancelled_callback_that_can_no_longer_run_is_skipped_in_the_end(self, bench: Bench) -> None:
         """Its edge was broken by a success after it had been cancelled, so nothing will ever reopen it."""
-        await bench.submit(Plan().job("a").job("f", failure("a")).job("b", "a").end("b", done("f", Inject.NONE)))
+        await bench.submit(GraphDraft().job("a").job("f", failure("a")).job("b", "a").end("b", done("f", Inject.NONE)))
         worker = await bench.worker()
         claim = await worker.take("a")
         await bench.change(Action.CANCEL, "g")
@@ -444,7 +444,7 @@ class WorkflowRetryRules:
     @pytest.mark.parametrize("order", ["af", "fa"])
     async def test_a_retried_callback_waits_again_for_its_job(self, bench: Bench, order: str) -> None:
         """Whichever comes first among the nodes. Else it would run while the job does, about a failure being undone."""
-        plan = Plan()
+        plan = GraphDraft()
         for id in order:
             plan.job(id, *([failure("a")] if id == "f" else []))
         await bench.submit(plan.job("b").end("a", done("f", Inject.NONE), "b"))

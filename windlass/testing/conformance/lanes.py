@@ -14,8 +14,8 @@ from windlass.store.jobs import Action, Declared, Want
 from windlass.testing.conformance.bench import LEASE, Bench, Hand, move, new_job
 from windlass.testing.conformance.gates import TASKS, a_second
 from windlass.testing.conformance.graph_adopt import adopt, inner
+from windlass.testing.conformance.graph_drafts import GraphDraft, chain
 from windlass.testing.conformance.outcomes import BACK, DONE, RETRY_LATER, RETRY_NOW
-from windlass.testing.conformance.plans import Plan, chain
 from windlass.testing.conformance.solo import add_solo
 from windlass.testing.conformance.wake import idle_workers, woken
 
@@ -773,7 +773,7 @@ class GraphLaneRules:
     """Jobs of workflows have lanes and gates like any others."""
 
     async def test_members_of_one_key_run_one_at_a_time(self, bench: Bench) -> None:
-        plan = Plan()
+        plan = GraphDraft()
         for n in range(3):
             plan.job(f"m{n}", **key("a", key_limit=1))
         await bench.submit(plan.end("m0", "m1", "m2"))
@@ -807,7 +807,7 @@ class GraphLaneRules:
 
     async def test_a_stopped_workflow_leaves_no_lane_behind(self, bench: Bench) -> None:
         await bench.limit("task:t", limit=1)
-        plan = Plan()
+        plan = GraphDraft()
         for n in range(3):
             plan.job(f"m{n}", **key(f"k{n}"))
         await bench.submit(plan.end("m0", "m1", "m2"))

@@ -18,8 +18,8 @@ from windlass.testing.conformance.aside import set_aside
 from windlass.testing.conformance.backpressure import press, tune
 from windlass.testing.conformance.bench import HOUR, LEASE, Bench, MakeBench, move, new_job
 from windlass.testing.conformance.graph_adopt import inner, waiting
+from windlass.testing.conformance.graph_drafts import GraphDraft, callbacks, chain, group
 from windlass.testing.conformance.outcomes import BACK, DEAD, DONE, EVERY, RETRY_LATER, RETRY_NOW, SNOOZE, STOPPED
-from windlass.testing.conformance.plans import Plan, callbacks, chain, group
 from windlass.testing.conformance.schedules import fire, put
 from windlass.testing.conformance.sums import check_sums, counted, totals_of
 from windlass.testing.conformance.unique import call
@@ -392,7 +392,7 @@ class TotalRules:
     async def test_workers_gates_and_workflows_are_not_counted(self, bench: Bench) -> None:
         worker = await bench.worker()
         await bench.limit("queue:q", limit=3)
-        await bench.submit(Plan("g", name="named").job("a", queue="q", task="t").end("a"))
+        await bench.submit(GraphDraft("g", name="named").job("a", queue="q", task="t").end("a"))
         await bench.play(worker)
         await bench.store.leave(worker.id)
         assert {"worker_up", "gate_changed", "workflow_started", "worker_down"} <= set(await bench.kinds())

@@ -20,15 +20,15 @@ from starlette.requests import Request
 
 from windlass.app import Windlass
 from windlass.console.audit import write_failed_login
-from windlass.core.addresses import meant
-from windlass.core.throttle import Rule, Strikes
+from windlass.core.network_addresses import meant
+from windlass.core.strikes import StrikeRule, Strikes
 from windlass.errors import StoreError
 from windlass.store.base import Store
 from windlass.store.items import Put, put_one, read_one
 from windlass.web.credentials import TooMany, basic_of, bearer_of
 
-BY_ADDRESS = Rule(free=5, step=1_000, most=900_000, forget=3_600_000)
-BY_NAME = Rule(free=50, step=1_000, most=30_000, forget=900_000)
+BY_ADDRESS = StrikeRule(free=5, step=1_000, most=900_000, forget=3_600_000)
+BY_NAME = StrikeRule(free=50, step=1_000, most=30_000, forget=900_000)
 """Looser, as it may keep others out: however many addresses guess at one name, two tries a minute are looked at,
 besides the first of each address.
 """
@@ -52,11 +52,11 @@ class Guess(msgspec.Struct, frozen=True):
     name: str = ""
 
     @property
-    def rules(self) -> dict[str, Rule]:
+    def rules(self) -> dict[str, StrikeRule]:
         return {self.address: BY_ADDRESS, **({self.name: BY_NAME} if self.name else {})}
 
 
-class Throttle:
+class GuessLimiter:
     """The counts of one dashboard. ``secret``: the key of the hash, the same in all of its processes."""
 
     def __init__(self, app: Windlass, secret: bytes) -> None:
@@ -118,7 +118,7 @@ class Throttle:
                 store, guess.who if known else "", guess.origin, via, self._counts[guess.address].count
             )
 
-    async def _add(self, store: Store, place: str, rule: Rule, mark: str) -> None:
+    async def _add(self, store: Store, place: str, rule: StrikeRule, mark: str) -> None:
         for _ in range(SWAPS):
             item = await read_one(store, SHELF, place)
             added = rule.strike(read(item.body), now_ms(), mark)
@@ -140,7 +140,7 @@ class Throttle:
                 self._counts[item.key] = merged(guess.rules[item.key], read(item.body), here)
 
 
-def merged(rule: Rule, *counts: Strikes) -> Strikes:
+def merged(rule: StrikeRule, *counts: Strikes) -> Strikes:
     """Of counts of one place the one that saw most of late."""
     known = [each for each in counts if rule.is_known(each, now_ms())]
     return max(known, key=lambda each: (each.count, each.at), default=Strikes())

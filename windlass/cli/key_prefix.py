@@ -6,8 +6,8 @@ import asyncio
 from urllib.parse import parse_qsl, quote
 
 from windlass.cli.errors import CliError
-from windlass.core.address import redact_url
 from windlass.core.packages import pip_install
+from windlass.core.store_url import redact_url
 from windlass.errors import StoreError
 from windlass.store import REDIS
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 import msgspec
 
 from windlass.console import show
-from windlass.console.values import Attempt, ErrorValue, JobRow
+from windlass.console.replies import Attempt, ErrorValue, JobRow
 from windlass.core.access import Access
 from windlass.core.job import AttemptInfo, ErrorInfo, Job, Meta, Progress, State
 from windlass.core.schedule import NAME_HEADER

@@ -36,7 +36,7 @@ def failure(source: str, inject: Inject = Inject.RESULT) -> After:
     return After(source, On.FAILURE, inject)
 
 
-class Node(NamedTuple):
+class DraftNode(NamedTuple):
     """A node as it was added; jobs have the fields of a NewJob, joins have none."""
 
     id: str
@@ -47,23 +47,23 @@ class Node(NamedTuple):
     fields: dict[str, Any]
 
 
-class Plan:
+class GraphDraft:
     """A graph in the making: ``Plan("g").job("a").job("b", "a").end("b")``. Nodes keep the order they were added in."""
 
     def __init__(self, id: str = "g", *, parent: str = "", parent_on: On = On.SUCCESS, **fields: Any) -> None:
         self.id, self.parent, self.parent_on, self.fields = id, parent, parent_on, fields
-        self.added: list[Node] = []
+        self.added: list[DraftNode] = []
 
-    def job(self, id: str, *after: str | After, spare: int = 0, aftermath: bool = False, **fields: Any) -> Plan:
-        return self._add(Node(id, _edges(after), Shape.CALL, spare, aftermath, fields))
+    def job(self, id: str, *after: str | After, spare: int = 0, aftermath: bool = False, **fields: Any) -> GraphDraft:
+        return self._add(DraftNode(id, _edges(after), Shape.CALL, spare, aftermath, fields))
 
-    def join(self, id: str, *after: str | After, shape: Shape = Shape.MANY, spare: int = 0) -> Plan:
-        return self._add(Node(id, _edges(after), shape, spare, False, {}))
+    def join(self, id: str, *after: str | After, shape: Shape = Shape.MANY, spare: int = 0) -> GraphDraft:
+        return self._add(DraftNode(id, _edges(after), shape, spare, False, {}))
 
-    def end(self, *after: str | After, shape: Shape = Shape.ONE, spare: int = 0) -> Plan:
+    def end(self, *after: str | After, shape: Shape = Shape.ONE, spare: int = 0) -> GraphDraft:
         return self.join(self.id, *after, shape=shape, spare=spare)
 
-    def _add(self, node: Node) -> Plan:
+    def _add(self, node: DraftNode) -> GraphDraft:
         self.added.append(node)
         return self
 
@@ -97,7 +97,7 @@ def _edges(after: Sequence[str | After]) -> tuple[After, ...]:
     return tuple(After(edge) if isinstance(edge, str) else edge for edge in after)
 
 
-def _record(node: Node, outs: list[Out]) -> NewJob:
+def _record(node: DraftNode, outs: list[Out]) -> NewJob:
     ins = [In(edge.source, edge.on, edge.inject) for edge in node.after]
     links = Links(ins, outs, node.spare, node.shape, node.aftermath)
     if node.shape is Shape.CALL:
@@ -108,39 +108,39 @@ def _record(node: Node, outs: list[Out]) -> NewJob:
 # -- the shapes most rules need
 
 
-def chain(*ids: str, id: str = "g", parent: str = "", **fields: Any) -> Plan:
+def chain(*ids: str, id: str = "g", parent: str = "", **fields: Any) -> GraphDraft:
     """One after the other, the end behind the last. ``fields`` are those of the graph."""
-    plan = Plan(id, parent=parent, **fields)
+    plan = GraphDraft(id, parent=parent, **fields)
     for before, one in zip([None, *ids], ids, strict=False):
         plan.job(one, *([before] if before else []))
     return plan.end(ids[-1])
 
 
-def group(*ids: str, id: str = "g", on: On = On.SUCCESS, spare: int = 0, parent: str = "", **fields: Any) -> Plan:
+def group(*ids: str, id: str = "g", on: On = On.SUCCESS, spare: int = 0, parent: str = "", **fields: Any) -> GraphDraft:
     """Side by side; the end is the list of their values."""
-    plan = Plan(id, parent=parent, **fields)
+    plan = GraphDraft(id, parent=parent, **fields)
     for one in ids:
         plan.job(one)
     return plan.end(*(After(one, on) for one in ids), shape=Shape.MANY, spare=spare)
 
 
-def chord(*ids: str, on: On = On.SUCCESS, spare: int = 0, **fields: Any) -> Plan:
+def chord(*ids: str, on: On = On.SUCCESS, spare: int = 0, **fields: Any) -> GraphDraft:
     """A group whose list (join ``j``) is handed to the job ``body``."""
-    plan = Plan("g", **fields)
+    plan = GraphDraft("g", **fields)
     for one in ids:
         plan.job(one)
     return plan.join("j", *(After(one, on) for one in ids), spare=spare).job("body", "j").end("body")
 
 
-def diamond(**fields: Any) -> Plan:
+def diamond(**fields: Any) -> GraphDraft:
     """``a``, then ``b`` and ``c`` behind join ``j``, then ``d`` behind join ``k``."""
-    plan = Plan("g", **fields).job("a").join("j", "a", shape=Shape.ONE).job("b", "j").job("c", "j")
+    plan = GraphDraft("g", **fields).job("a").join("j", "a", shape=Shape.ONE).job("b", "j").job("c", "j")
     return plan.join("k", "b", "c").job("d", "k").end("d")
 
 
-def wide_group(size: int = 1_200) -> Plan:
+def wide_group(size: int = 1_200) -> GraphDraft:
     """More jobs than one step touches, side by side (``m00000`` and so on), two hundred to a join."""
-    plan, joins = Plan(), [f"in{n}" for n in range(size // 200)]
+    plan, joins = GraphDraft(), [f"in{n}" for n in range(size // 200)]
     members = [f"m{n:05}" for n in range(size)]
     for one in members:
         plan.job(one)
@@ -149,9 +149,9 @@ def wide_group(size: int = 1_200) -> Plan:
     return plan.end(*joins)
 
 
-def fan_out(width: int, **fields: Any) -> Plan:
+def fan_out(width: int, **fields: Any) -> GraphDraft:
     """``root``, then so many jobs behind a tree of joins, and a tree of joins behind them."""
-    plan = Plan("g", **fields).job("root")
+    plan = GraphDraft("g", **fields).job("root")
     parts = [range(first, min(first + WIDTH, width)) for first in range(0, width, WIDTH)]
     for n, part in enumerate(parts):
         plan.join(f"out{n}", "root", shape=Shape.ONE)
@@ -162,7 +162,7 @@ def fan_out(width: int, **fields: Any) -> Plan:
     return plan.end(*(After(f"in{n}", inject=Inject.SPLICE) for n in range(len(parts))), shape=Shape.MANY)
 
 
-def callbacks(**fields: Any) -> Plan:
+def callbacks(**fields: Any) -> GraphDraft:
     """``a`` with one job for each way it may end: ``s`` on success, ``f`` on failure, ``d`` in any case."""
-    plan = Plan("g").job("a", **fields).job("s", "a").job("f", failure("a")).job("d", done("a", Inject.NONE))
+    plan = GraphDraft("g").job("a", **fields).job("s", "a").job("f", failure("a")).job("d", done("a", Inject.NONE))
     return plan.end(*(done(one, Inject.NONE) for one in "sfd"))

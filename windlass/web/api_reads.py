@@ -9,8 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from windlass.console.console import Console
-from windlass.console.flows import WorkflowDetail, WorkflowList
-from windlass.console.values import (
+from windlass.console.replies import (
     AuditList,
     Chart,
     Count,
@@ -26,12 +25,13 @@ from windlass.console.values import (
     Warn,
     WorkerRow,
 )
+from windlass.console.workflow_replies import WorkflowDetail, WorkflowList
+from windlass.core.filter_suggest import Suggestion
 from windlass.core.job import Job
-from windlass.core.suggest import Suggestion
 from windlass.limits.breakers import BreakerInfo
 from windlass.limits.gates import LimitInfo
 from windlass.store.reads import StoreInfo
-from windlass.web import asked as ask
+from windlass.web import request_structs as ask
 from windlass.web.jobfeed import JobState, job_stream, state_of
 from windlass.web.live import EventsQuery, events
 from windlass.web.operation import LINES

@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse
 
 from windlass.core.access import READ_ONLY, Access
-from windlass.core.addresses import is_loopback
+from windlass.core.network_addresses import is_loopback
 from windlass.errors import ConfigError
 from windlass.web.credentials import Denied, Instead, bearer_of
 

@@ -16,7 +16,7 @@ RUNNING = 500
 """Running jobs that are listed with their workers."""
 
 
-class Snapshot(NamedTuple):
+class StoreState(NamedTuple):
     """``at``: when it was read. ``gates`` by name."""
 
     at: int
@@ -33,11 +33,11 @@ class Snapshot(NamedTuple):
         return [worker for worker in self.workers if worker.alive and queue in worker.presence.queues]
 
 
-async def snapshot(desk: Desk) -> Snapshot:
-    async def read() -> Snapshot:
+async def store_state(desk: Desk) -> StoreState:
+    async def read() -> StoreState:
         store = await desk.store()
         gates = {gate.name: gate for gate in await store.gates()}
-        return Snapshot(now_ms(), await store.queues(), await store.workers(), gates)
+        return StoreState(now_ms(), await store.queues(), await store.workers(), gates)
 
     return await desk.shared.ask("snapshot", read)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from windlass.app import Windlass
 from windlass.web.jobfeed import Watch
 from windlass.web.live import Pulse
-from windlass.web.loops import PerLoop
+from windlass.web.per_loop import PerLoop
 from windlass.web.streams import Gauge
 
 

@@ -18,7 +18,7 @@ import msgspec
 from windlass.core.codec import encode
 from windlass.core.hints import did_you_mean
 from windlass.core.limits import Rate
-from windlass.core.parsers import plain_function
+from windlass.core.option_parsers import plain_function
 from windlass.core.terms import UNIQUE_MAX, Policy, Terms
 from windlass.errors import ConfigError, PayloadError
 

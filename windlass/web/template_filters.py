@@ -15,8 +15,8 @@ from urllib.parse import quote
 import msgspec
 from markupsafe import Markup
 
-from windlass.console.flows import Bar, WorkflowDetail
-from windlass.console.values import Chart, JobRow, Point, Warn, WorkerRow
+from windlass.console.replies import Chart, JobRow, Point, Warn, WorkerRow
+from windlass.console.workflow_replies import Bar, WorkflowDetail
 from windlass.core.chart import MINUTE
 from windlass.core.duration import show_ms
 from windlass.core.filters import quoted

@@ -7,12 +7,12 @@ from typing import Any
 from msgspec import UNSET
 
 from windlass.console.console import Console
-from windlass.console.flows import WorkflowDetail
-from windlass.console.values import Changed, QueueRow, ScheduleRow, TaskRow, View, Warn, WorkerRow
+from windlass.console.replies import Changed, QueueRow, ScheduleRow, TaskRow, View, Warn, WorkerRow
+from windlass.console.workflow_replies import WorkflowDetail
 from windlass.errors import ConfigError
 from windlass.limits.breakers import BreakerInfo
-from windlass.web import asked as ask
-from windlass.web.asked import given
+from windlass.web import request_structs as ask
+from windlass.web.request_structs import given
 
 PARAMS = {"cancel": ("reason",), "reprioritise": ("priority",), "reschedule": ("at", "delay"), "move": ("queue",)}
 """What actions on jobs take; the others take nothing."""

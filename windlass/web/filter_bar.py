@@ -6,7 +6,7 @@ import re
 
 import msgspec
 
-from windlass.console.values import QueueRow
+from windlass.console.replies import QueueRow
 from windlass.core.filters import Filter, quoted
 from windlass.core.job import State
 

@@ -21,10 +21,10 @@ import windlass
 from windlass import Current, Failure, State, current
 from windlass.celery import _state, signals, states
 from windlass.celery.exceptions import Ignore, Reject, Retry
+from windlass.celery.json_values import pack, pack_all, unpack
 from windlass.celery.reading import IGNORED, Reading
 from windlass.celery.rebuild import arguments_worth_keeping, rebuild
 from windlass.celery.request import Context, Extra, context_of, read_extra
-from windlass.celery.values import pack, pack_all, unpack
 from windlass.core.duration import to_ms
 from windlass.errors import TOLD, Cancel, Signal
 from windlass.errors import Retry as WindlassRetry

@@ -13,7 +13,7 @@ class Strikes(msgspec.Struct, frozen=True, array_like=True):
     mark: str = ""
 
 
-class Rule(msgspec.Struct, frozen=True):
+class StrikeRule(msgspec.Struct, frozen=True):
     """``free`` failures cost nothing; each after that doubles the wait, from ``step`` to ``most`` ms. Without another
     for ``forget`` ms all are forgotten. ``forget`` is longer than ``most``: who waited is still known.
     """

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from windlass.console import rows, show
-from windlass.console.flows import Line, Node
+from windlass.console import job_rows, show
+from windlass.console.workflow_replies import Line, Node
 from windlass.core.job import Job, State
 from windlass.workflows.picture import MOST_DRAWN, WORST, Drawn
 
@@ -105,10 +105,10 @@ def _took(jobs: Sequence[Job], now: int) -> int | None:
 def _node(one: Drawn, x: float, y: float, now: int, values: bool, culprit: str) -> Node:
     if len(one.jobs) == 1:
         job = one.jobs[0]
-        error = rows.error_of(job) if job.state is State.FAILED and job.task else None
+        error = job_rows.error_of(job) if job.state is State.FAILED and job.task else None
         return Node(
             id=job.id if job.task else "", label=show.one_line(job.task), state=str(job.state), x=x, y=y,
-            error=rows.error_line(error, values) if error else "", took=_took(one.jobs, now) if job.task else None,
+            error=job_rows.error_line(error, values) if error else "", took=_took(one.jobs, now) if job.task else None,
             group=one.group, culprit=job.id == culprit,
         )  # fmt: skip
     states = Counter(job.state for job in one.jobs)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from windlass.console.charts import CHARTS, DONE, Slot, slots_of
+from windlass.console.charts import CHARTS, DONE, SlotSums, slots_of
 from windlass.console.desk import Desk
-from windlass.console.values import TaskNumbers
+from windlass.console.replies import TaskNumbers
 from windlass.core.chart import MINUTE, SPANS, Series, add, quantile
 from windlass.core.hints import did_you_mean
 from windlass.errors import ConfigError
@@ -48,7 +48,7 @@ class _Sum(msgspec.Struct):
         self.wait, self.run = add(self.wait, series.wait), add(self.run, series.run)
 
 
-def count_tasks(desk: Desk, slots: Sequence[Slot], span: int) -> dict[str, TaskNumbers]:
+def count_tasks(desk: Desk, slots: Sequence[SlotSums], span: int) -> dict[str, TaskNumbers]:
     """The slot that is open is left out: it would look like a fall."""
     closed = [slot for slot in slots if not slot.open]
     found: dict[str, _Sum] = {}

@@ -19,7 +19,7 @@ FRESH = 1.0
 """So many seconds a read is shared."""
 
 
-class Shared:
+class RecentReads:
     """Answers of late by name. Who asks while the same is being read waits for that one."""
 
     def __init__(self) -> None:
@@ -63,8 +63,8 @@ def _heard(flight: asyncio.Task[Any]) -> None:
         flight.exception()
 
 
-_of_apps: WeakKeyDictionary[Windlass, Shared] = WeakKeyDictionary()
+_of_apps: WeakKeyDictionary[Windlass, RecentReads] = WeakKeyDictionary()
 
 
-def shared_of(app: Windlass) -> Shared:
-    return _of_apps.setdefault(app, Shared())
+def shared_of(app: Windlass) -> RecentReads:
+    return _of_apps.setdefault(app, RecentReads())
