@@ -1,7 +1,7 @@
-"""Celery's signatures as Windlass works, and their ids as Celery's results.
+"""Makes Windlass works of Celery's signatures, and Celery's results of their ids.
 
-First every task gets its id and the results are tied together (``freeze``); then the works are made, each job told
-who its neighbours are. What runs when, and what a failure means, is Windlass's to decide.
+First every task gets its id and the results are connected (``freeze``); then the works are made, and each job is told
+its neighbours. Windlass decides what runs when, and what a failure means.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ _CALL = ("countdown", "eta", "expires", "queue", "priority", "time_limit", "soft
 class Position(NamedTuple):
     """Where a signature stands: what it is given, and what surrounds it.
 
-    ``chord``: it is a chord's body. ``bare``: whoever asks for it sees to its error callbacks. ``fed``: it is given a
-    value. ``used``: its value is given to something, so it is kept whatever the task says. ``after``: what follows.
-    ``headed``: it is in a chord's header. ``nesting``: how often what it comes of was replaced.
+    ``chord``: it is a chord's body. ``bare``: its caller handles its error callbacks. ``fed``: it is given a value.
+    ``used``: its value is given to another task, so it is kept whatever the task says. ``after``: what follows.
+    ``headed``: it is in a chord's header. ``nesting``: how often the task it comes from was replaced.
     """
 
     parent: str | None = None
@@ -73,9 +73,9 @@ class Position(NamedTuple):
 
 
 def options_of(app: Celery, sig: Signature, extra: Extra, *, queue_of: str = "", told: bool = True) -> dict[str, Any]:
-    """A call's options in Windlass's words: of the call, over the task's, over the routes.
+    """A call's options in Windlass's words: those of the call, over the task's, over the routes'.
 
-    ``told``: who listens is told that the task goes out.
+    ``told``: tell signal receivers that the task goes out.
     """
     name, given = queue_of or sig.task, sig.options
     for option in given:
@@ -139,7 +139,7 @@ def _timing(app: Celery, given: Mapping[str, Any], options: dict[str, Any], extr
 def _published(
     app: Celery, sig: Signature, options: Mapping[str, Any], headers: dict[str, Any], told: bool
 ) -> dict[str, Any]:
-    """Tell who listens that a task goes out; they may add headers."""
+    """Tell signal receivers that a task goes out; they may add headers."""
     if told and signals.before_task_publish.has_listeners():
         known = {"id": options["id"], "task": sig.task}
         seen: dict[str, Any] = {**headers, **known}
@@ -157,7 +157,7 @@ def _published(
 def work_of(
     app: Celery, sig: Signature, *, parent: str | None = None, root: str | None = None, nesting: int = 0
 ) -> Work[Any]:
-    """A signature as a work, to take a running task's place."""
+    """The work for a signature that takes a running task's place."""
     made = sig.group() if isinstance(sig, chunks) else sig.clone()
     if single_out(made):
         drop_taken(app, made)
@@ -166,7 +166,7 @@ def work_of(
 
 
 def work(app: Celery, sig: Signature, place: Position) -> Work[Any]:
-    """One frozen signature, with its callbacks."""
+    """The work for one frozen signature, with its callbacks."""
     if isinstance(sig, chain):
         return _with_callbacks(app, sig, _chain(app, sig, place), place)
     if isinstance(sig, chord):
@@ -189,7 +189,7 @@ def _chain(app: Celery, sig: chain, place: Position) -> Work[Any]:
         )  # fmt: skip
         made = work(app, step, here)
         if here.bare:
-            # A group and what follows it are a chord: the body's error callbacks answer for the header too.
+            # A group and what follows it are a chord: the body's error callbacks also run for the header's failures.
             made = _errbacks(app, step, windlass.chain(works.pop(), made), here, last_id(results[number]))
         elif follows_group:
             works[-1] = _unreached(app, step, works[-1], here)
@@ -198,7 +198,9 @@ def _chain(app: Celery, sig: chain, place: Position) -> Work[Any]:
 
 
 def _next(step: Signature, results: Sequence[ResultBase]) -> tuple[ResultBase, ...]:
-    """What follows a step, for each of its tasks to know; a group behind a group would be told too often."""
+    """What follows a step, to be known by each of its tasks. A group that follows a group is left out: it would be told
+    too often.
+    """
     if not results:
         return ()
     found = first_of(results[0])
@@ -247,12 +249,12 @@ def _call(app: Celery, sig: Signature, place: Position) -> Work[Any]:
 
 
 def _properties(sig: Signature) -> dict[str, Any]:
-    """What a call says about its message, for the task to find in ``request.properties``."""
+    """What a call says about its message, which the task finds in ``request.properties``."""
     return {name: value for name, value in sig.options.items() if name in PROPERTIES and value is not None}
 
 
 def _behind(sig: Signature, place: Position) -> Position:
-    """The place of a callback."""
+    """The position of a callback."""
     parent = sig.options.get("task_id") or place.parent
     return Position(parent=parent, root=place.root or parent, fed=True)
 
@@ -267,7 +269,7 @@ def _with_callbacks(app: Celery, sig: Signature, made: Work[Any], place: Positio
 
 
 def _errbacks(app: Celery, sig: Signature, made: Work[Any], place: Position, body: str | None = None) -> Work[Any]:
-    """With the error callbacks of a signature. Of a chord's ``body`` they answer for its header too."""
+    """Add the error callbacks of a signature. Those of a chord's ``body`` also run for its header's failures."""
     for errback in _linked(app, sig, "link_error"):
         freeze(app, errback)
         made = made.on_error(work(app, errback, _behind(sig, place)._replace(errback=True, body=body)))
@@ -275,11 +277,13 @@ def _errbacks(app: Celery, sig: Signature, made: Work[Any], place: Position, bod
 
 
 def _unreached(app: Celery, sig: Signature, before: W, place: Position) -> W:
-    """What leads to a group or a chord, with the error callbacks of their tasks: without it, those never run."""
+    """Add, to what leads to a group or chord, the error callbacks of its tasks: they would not run if the group is
+    never reached.
+    """
     for end in _ends(sig) if isinstance(sig, group | chord) else []:
         id = last_id(freeze(app, end))
         for errback in _linked(app, end, "link_error"):
-            errback.options.pop("task_id", None)  # it has its id where the task itself fails
+            errback.options.pop("task_id", None)  # its own id is used when the task itself fails
             freeze(app, errback)
             before = before.on_error(work(app, errback, _behind(end, place)._replace(errback=True, body=id)))
     return before
@@ -296,7 +300,7 @@ def _linked(app: Celery, sig: Signature, name: str) -> list[Signature]:
 
 
 def wanted(app: Celery, sig: Signature) -> int:
-    """How many arguments an error callback is called with: (request, exc, traceback), or the failed task's id."""
+    """How many arguments an error callback takes: three (request, exc, traceback), or one, the failed task's id."""
     task = app.tasks.get(sig.task)
     if task is None:
         return 1
@@ -329,7 +333,7 @@ def _call_of(
 
 
 def periodic_call(app: Celery, sig: Signature) -> windlass.Signature[Any]:
-    """A call that is made again and again, so nothing in it may be of one moment."""
+    """A call that is made again and again, so it must not contain anything that belongs to one moment."""
     for name in ("eta", "link", "link_error"):
         if sig.options.get(name):
             raise ImproperlyConfigured(f"a periodic task cannot have {name}; let a task of your own make that call")
@@ -347,10 +351,12 @@ def periodic_call(app: Celery, sig: Signature) -> windlass.Signature[Any]:
 
 
 def submit(app: Celery, sig: Signature, asked: str | None = None) -> ResultBase:
-    """Hand a signature to the store, all of it or nothing; its result. ``asked``: the id this very call gave to it."""
+    """Hand a signature to the store, as a whole or not at all. Answers its result. ``asked``: the id given by this very
+    call.
+    """
     brought = single_out(sig)
     if brought and isinstance(sig, group) and sig.id != asked:
-        drop_taken(app, sig, asked)  # a group under its own id would be taken for the one that is there
+        drop_taken(app, sig, asked)  # a group under its own id would be taken for an existing one
     try:
         result = _submit(app, sig)
     except IdConflict:
@@ -379,7 +385,7 @@ def _submit(app: Celery, sig: Signature) -> ResultBase:
     else:
         made.with_id(whole).delay()
     if isinstance(result, GroupResult) and len(result) == 1 and isinstance(result[0], GroupResult):
-        return result[0]  # as in Celery: of a group of one that ends in a group, that one's results
+        return result[0]  # as in Celery: a group of one that ends in a group has the inner group's results
     return result
 
 

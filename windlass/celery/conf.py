@@ -1,7 +1,8 @@
-"""Celery's settings: what each means here, and a clear no for what means nothing here.
+"""Celery's settings: what each means here, and a clear refusal of those that mean nothing.
 
-Three lists: settings that are honoured, and in ``known`` settings that may stay and change nothing, and settings that
-are refused with the reason. A name in none of them is a mistake. Celery's old names are read as the new ones.
+There are three lists: settings that take effect, and in ``setting_names`` those that are accepted without effect and
+those that are refused with the reason. A name in none of them is a mistake. Celery's old names are read as the new
+ones.
 """
 
 from __future__ import annotations
@@ -170,7 +171,9 @@ def _pool(value: Any, name: str) -> str | None:
 
 
 def _transport(value: Any, name: str) -> dict[str, Any]:
-    """A job is recovered when its worker is dead and not by a clock, and the like: these change nothing."""
+    """Accept transport options that promise what always holds here (such as recovery of a dead worker's job); they have
+    no effect.
+    """
     for key in value or {}:
         if key not in TRANSPORT:
             raise ImproperlyConfigured(
@@ -242,7 +245,7 @@ def _routes(value: Any, name: str) -> Any:
 
 
 def check_route(route: Any, where: str) -> dict[str, Any]:
-    """What a route says, as options of a call. Exchanges and routing keys lead to a queue, which must be named."""
+    """A route as options of a call. Exchanges and routing keys only lead to a queue, which must be named instead."""
     if isinstance(route, str):
         return {"queue": route}
     if not isinstance(route, Mapping):
@@ -332,7 +335,7 @@ _LIVE = frozenset(
 
 
 def refuse(name: str) -> ImproperlyConfigured:
-    """Why a setting is not accepted."""
+    """The error for a setting that is not accepted."""
     if why := why_refused(name):
         return ImproperlyConfigured(f"the setting {name} has no counterpart: {why}")
     near = did_you_mean(name.lower(), [*HONOURED, *ALWAYS])
@@ -340,7 +343,9 @@ def refuse(name: str) -> ImproperlyConfigured:
 
 
 class Settings(MutableMapping[str, Any]):
-    """``app.conf``: by attribute, by key, or several with ``update``. A wrong one fails where it is written."""
+    """``app.conf``: settings by attribute, by key, or several with ``update``. A wrong one raises where it is
+    written.
+    """
 
     def __init__(self) -> None:
         self.__dict__.update(_given={}, _fixed=False, _fill=None)
@@ -396,7 +401,7 @@ class Settings(MutableMapping[str, Any]):
             return self._given[name]
         if name in HONOURED:
             default = HONOURED[name][0]
-            if isinstance(default, dict):  # one that may be changed in place
+            if isinstance(default, dict):  # such a default may be changed in place
                 self._given[name] = default = HONOURED[name][1](default, name)
             return default
         if why_taken(name) or why_refused(name):
@@ -404,7 +409,7 @@ class Settings(MutableMapping[str, Any]):
         raise KeyError(name)
 
     def is_set(self, name: str) -> bool:
-        _ = self["broker_url"]  # a configuration that is read when it is needed is read now
+        _ = self["broker_url"]  # a configuration that waits to be read is read now
         return name in self._given
 
     def __iter__(self) -> Iterator[str]:
@@ -426,7 +431,7 @@ class Settings(MutableMapping[str, Any]):
         self.__dict__["_fill"] = fill
 
     def fix(self) -> None:
-        """From now on only what can take effect may be changed."""
+        """From now on only settings that can still take effect may be changed."""
         self.__dict__["_fixed"] = True
 
 
@@ -439,7 +444,7 @@ def from_object(source: Any, namespace: str = "") -> dict[str, Any]:
         return {name[len(prefix) :].lower(): read(name) for name in names if name.startswith(prefix)}
     found = {}
     for name in names:
-        # A module also holds its imports and helpers: only what is written like a setting is taken for one.
+        # A module also holds imports and helpers: only names written like settings are taken.
         if isinstance(source, Mapping) or name in HONOURED or name in ALWAYS or _looks_like_setting(name):
             found[name] = read(name)
     return found

@@ -1,8 +1,8 @@
-"""Values on their way through JSON: what Celery's serializer brings back as itself comes back as itself here too.
+"""Values on their way through JSON: what Celery's serializer restores is restored here too.
 
 ``datetime``, ``date``, ``time``, ``timedelta``, ``Decimal``, ``UUID`` and ``bytes`` travel as small tagged objects, so
-that they need no annotation at the other end; so do sets and mappings whose keys are not all texts, which Celery's
-refuses and changes. All else is plain JSON; a tuple comes back as a list.
+that they need no annotation at the other end. So do sets, and mappings with keys that are not texts, which Celery's
+serializer refuses or changes. Everything else is plain JSON; a tuple comes back as a list.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _PLAIN = (str, int, float, bool, type(None))
 
 
 def pack(value: Any) -> Any:
-    """A value as JSON can carry it; what JSON has no form for is left, and refused where it is encoded."""
+    """A value in a form JSON can carry. What JSON has no form for is left as it is, and refused by the encoder."""
     kind = type(value)
     if kind in _PLAIN:
         return value
@@ -59,7 +59,7 @@ def pack(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [pack(item) for item in value]
     if isinstance(value, set | frozenset):
-        # In an order of its own, so that the same set is the same payload.
+        # In a fixed order, so that equal sets give equal payloads.
         items = sorted(map(pack, value), key=repr)
         return {_TYPE: "set" if isinstance(value, set) else "frozenset", _VALUE: items}
     return _pack_other(value)
@@ -72,7 +72,7 @@ def _pack_other(value: Any) -> Any:
     if isinstance(value, str):
         return str.__str__(value)
     if hasattr(value, "as_tuple") and hasattr(value, "ready"):
-        return pack(value.as_tuple())  # the result of another task
+        return pack(value.as_tuple())  # a result of another task travels as its ids
     if hasattr(value, "model_dump"):
         return pack(value.model_dump(mode="json"))
     return pack(value.__json__()) if hasattr(value, "__json__") else value
@@ -88,7 +88,7 @@ def unpack(value: Any) -> Any:
         try:
             return read(value[_VALUE])
         except (TypeError, ValueError):
-            return value  # somebody's own object that only looks alike
+            return value  # an object of the user's that only looks like a tag
     if value.keys() == _KEYS and value[_TYPE] == _TOGETHER and isinstance(value[_VALUE], list) and value[_VALUE]:
         return unpack(value[_VALUE][0])
     return {key: unpack(item) for key, item in value.items()}
@@ -98,7 +98,7 @@ _TOGETHER = "together"
 
 
 def together(own: Any, added: list[Any]) -> dict[str, Any]:
-    """The value of a task that added others to its chord: its own, and in a list of values theirs as well."""
+    """The value of a task that added others to its chord: its own and, in a list of values, theirs."""
     return {_TYPE: _TOGETHER, _VALUE: [own, *added]}
 
 
@@ -116,7 +116,7 @@ def _reader(value: dict[str, Any]) -> Callable[[Any], Any] | None:
 
 
 def _hashable(value: Any) -> Any:
-    """What was in a set or a key: a list there can only have been a tuple."""
+    """An item of a set or a key: a list there can only have been a tuple."""
     found = unpack(value)
     return tuple(map(_hashable, found)) if isinstance(found, list) else found
 

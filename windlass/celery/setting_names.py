@@ -1,7 +1,7 @@
-"""The names of Celery's settings that are not honoured here, and why; and its old names.
+"""The names of Celery's settings without effect here, each with the reason; and Celery's old names.
 
-A setting whose promise always holds, or that tunes what does not exist here, is taken: leaving it in does no harm. One
-that would change what happens is refused with the reason, unless it asks for nothing (``None``, ``False``, empty).
+A setting that promises what always holds here, or tunes what does not exist here, is accepted. One that would change
+what happens is refused with the reason, unless it asks for nothing (``None``, ``False``, empty).
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ _OLD_PREFIXES = {
 
 
 def why_taken(name: str) -> str:
-    """Why a setting may stay and changes nothing, or an empty string."""
+    """Why a setting is accepted without effect, or an empty string."""
     if name.startswith(("control_", "event_")):
         return "orders and events go through the store"
     if name.startswith(_NO_PROCESS) and name.partition("_")[2] in _OF_PROCESSES:
@@ -197,7 +197,9 @@ def why_refused(name: str) -> str:
 
 
 def new_name(name: str, honoured: Container[str]) -> str:
-    """What a setting is called since Celery 4: ``CELERYD_CONCURRENCY`` is ``worker_concurrency``. Itself if new."""
+    """The name a setting has had since Celery 4: ``CELERYD_CONCURRENCY`` is ``worker_concurrency``. A new
+    name stays.
+    """
     if not name.isupper():
         return name
     if name in _OLD:
@@ -214,7 +216,7 @@ _said: set[str] = set()
 
 
 def say_once(name: str, why: str) -> None:
-    """Said once in a process, for who wonders."""
+    """Log, once in a process, that a setting has no effect."""
     if name not in _said:
         _said.add(name)
         log.debug("the setting %s changes nothing here: %s", name, why)

@@ -1,7 +1,7 @@
-"""One run of a Celery task, on a worker or in place: handlers, signals, retries, and what it came to.
+"""One run of a Celery task, on a worker or in place: handlers, signals, retries, and the end.
 
-``run_job`` is the function that Windlass calls; it makes of the end of a run what Windlass understands. ``run_here`` is
-the same without a job, for ``apply()``.
+Windlass calls ``run_job`` for a job, which turns the end of a run into what Windlass understands. ``run_here`` is the
+same without a job, for ``apply()``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ExceptionInfo:
 
     def __init__(self, exception: BaseException) -> None:
         while (tb := exception.__traceback__) is not None and tb.tb_frame.f_code.co_filename.startswith(_HERE):
-            exception.__traceback__ = tb.tb_next  # the user's part is what matters
+            exception.__traceback__ = tb.tb_next  # keep the user's part of the traceback only
         self.exception, self.type = exception, type(exception)
         self.tb = exception.__traceback__
         self.traceback = "".join(traceback.format_exception(exception))
@@ -56,7 +56,7 @@ class ExceptionInfo:
 
 
 class Ended(NamedTuple):
-    """What a run came to. ``value`` is what was returned or raised."""
+    """The end of a run. ``value`` is what was returned or raised."""
 
     state: str
     value: Any
@@ -67,14 +67,14 @@ class Ended(NamedTuple):
 
 
 def attempt(task: Task, request: Context, args: list[Any], kwargs: dict[str, Any]) -> Ended:
-    """Run the task once, with its handlers and signals around it. Raises only what is no Exception."""
+    """Run the task once, with its handlers and signals around it. Raises only exceptions that are no ``Exception``."""
     call = {"task_id": request.id, "task": task, "args": args, "kwargs": kwargs}
     started = time.monotonic()
     with _state.running(task, request), _state.waiting_allowed(False):
         if not request.is_eager:
             signals.task_received.send(sender=task, request=request)
         signals.task_prerun.send(sender=task, **call)
-        ended = Ended(states.IGNORED, None)  # where the task hands its place over: nothing of it ends here
+        ended = Ended(states.IGNORED, None)  # used if the task hands its place over, so that it does not end here
         try:
             ended = _judged(task, request, args, kwargs)
             _report(task, request, ended, time.monotonic() - started)
@@ -120,14 +120,16 @@ def _with_autoretry(task: Task, body: Callable[..., Any], args: list[Any], kwarg
     except retried as error:
         options = dict(task.retry_kwargs or {})
         if (said := task.request.get("retry_limit")) is not None:
-            options["max_retries"] = said  # what the task said itself in this run
+            options["max_retries"] = said  # the task's own words in this run win
         if task.retry_backoff:
             options["countdown"] = backoff(task, task.request.retries)
         raise task.retry(exc=error, **options) from error
 
 
 def backoff(task: Task, retries: int) -> int:
-    """Doubling from ``retry_backoff`` seconds up to ``retry_backoff_max``; with jitter, anything up to that."""
+    """The seconds until the next try: doubling from ``retry_backoff`` up to ``retry_backoff_max``; with jitter,
+    anything up to that.
+    """
     grown = min(int(task.retry_backoff_max), int(max(1.0, float(task.retry_backoff))) * 2**retries)
     return random.randrange(grown + 1) if task.retry_jitter else grown
 
@@ -156,7 +158,7 @@ def _short(value: Any) -> str:
 
 
 def _handle(task: Task, request: Context, ended: Ended, args: list[Any], kwargs: dict[str, Any]) -> None:
-    """The task's own handlers and the signal for this end. One that raises is logged and changes nothing."""
+    """Call the task's own handlers and the signal for this end. One that raises is logged and changes nothing."""
     id, (state, value, info) = request.id, ended
     try:
         if state == states.SUCCESS:
@@ -182,7 +184,7 @@ def _handle(task: Task, request: Context, ended: Ended, args: list[Any], kwargs:
 
 
 def run_job(task: Task, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """What Windlass calls for a job of this task. Returns its result, or raises what Windlass understands."""
+    """What Windlass calls for a job of this task. Returns the result, or raises what Windlass understands."""
     job = current()
     args, kwargs = task.accept([unpack(value) for value in args], unpack(kwargs))
     extra = read_extra(job.headers)
@@ -215,7 +217,9 @@ def _answer(task: Task, job: Current, request: Context, ended: Ended) -> Any:
 
 
 def _with_added(task: Task, job: Current, request: Context, value: Any) -> Any:
-    """Where ``add_to_chord`` added to the header: they run in this task's place, which then has all their values."""
+    """The value of a task that added others with ``add_to_chord``: they run in its place, and their values join its
+    own.
+    """
     from windlass.celery.compile import work_of
 
     works = [work_of(task.app, sig, parent=request.id, root=request.root_id) for sig in request.get("added")]
@@ -224,7 +228,7 @@ def _with_added(task: Task, job: Current, request: Context, value: Any) -> Any:
 
 
 def _retry(task: Task, job: Current, asked: Retry) -> Any:
-    """Windlass retries with the same arguments; a retry with others is this job handed over to another one."""
+    """Retry as Windlass does, with the same arguments. A retry with others hands this job over to a new one."""
     if asked.sig is not None:
         from windlass.celery.compile import work_of
 
@@ -243,18 +247,18 @@ def seconds_until(when: datetime | None) -> float:
 
 
 def no_retry_asked(error: BaseException) -> bool:
-    """Windlass's ``give_up_on``: an exception is retried only where the task asked for it."""
+    """Windlass's ``give_up_on``: retry an exception only if the task asked for it."""
     return not hasattr(error, _DELAY)
 
 
 def retry_in(attempt: int, error: BaseException) -> float:
-    """Windlass's ``backoff``: what the task said."""
+    """Windlass's ``backoff``: the delay the task asked for."""
     delay: float = getattr(error, _DELAY, 0.0)
     return delay
 
 
 def tell(job: Current, request: Context, **news: Any) -> None:
-    """Keep with the job what a result in Celery's words needs: a state of the task's own, children, arguments."""
+    """Store with the job what a result in Celery's words needs: the task's own state, children, arguments."""
     told = request.__dict__.setdefault("told", {"attempt": job.attempt})
     told.update({key: value for key, value in news.items() if value})
     meta = told.get("meta")
@@ -262,7 +266,7 @@ def tell(job: Current, request: Context, **news: Any) -> None:
 
 
 def percent_of(meta: Any) -> float:
-    """How far a task is, where its meta says so in one of the usual ways."""
+    """The progress of a task in percent, if its meta says it in one of the usual ways."""
     if not isinstance(meta, dict):
         return 0.0
     done, total = meta.get("current", meta.get("done")), meta.get("total")
@@ -276,7 +280,9 @@ def percent_of(meta: Any) -> float:
 
 
 def _errback_arguments(task: Task, extra: Extra, failure: Failure, own: list[Any]) -> list[Any]:
-    """The failed task's id, or its request, exception and traceback, before the callback's own arguments."""
+    """The arguments an error callback gets before its own: the failed task's id, or its request, exception and
+    traceback.
+    """
     id, error, found = _blamed(task, extra, failure)
     if extra.errback == 1:
         return [id, *own]
@@ -291,7 +297,7 @@ def _errback_arguments(task: Task, extra: Extra, failure: Failure, own: list[Any
 
 
 def _blamed(task: Task, extra: Extra, failure: Failure) -> tuple[str, Any, Reading]:
-    """The task an error callback hears of: the one that failed, or the body that was not run for it."""
+    """The task an error callback is told of: the one that failed, or the chord body that did not run because of it."""
     from windlass.celery.result import AsyncResult
 
     if extra.about and extra.about != failure.job:
@@ -307,7 +313,7 @@ def _blamed(task: Task, extra: Extra, failure: Failure) -> tuple[str, Any, Readi
 
 
 def run_here(task: Task, request: Context, args: list[Any], kwargs: dict[str, Any]) -> Ended:
-    """Run until it is over: a retry comes at once, as nobody waits for its time."""
+    """Run the task to its end. Retries come at once, without their delay."""
     while True:
         ended = attempt(task, request, args, kwargs)
         if ended.state != states.RETRY:
@@ -320,7 +326,7 @@ def run_here(task: Task, request: Context, args: list[Any], kwargs: dict[str, An
 
 
 def through_json(args: Any, kwargs: Any) -> tuple[list[Any], dict[str, Any]]:
-    """Arguments as a worker would see them."""
+    """The arguments as a worker would see them."""
     data = msgspec.json.encode([pack_all(args), pack(kwargs)])
     args, kwargs = msgspec.json.decode(data)
     return unpack(args), unpack(kwargs)

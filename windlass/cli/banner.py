@@ -1,4 +1,4 @@
-"""What a worker says of itself when it starts."""
+"""What a worker prints about itself when it starts."""
 
 from __future__ import annotations
 
@@ -75,14 +75,14 @@ def describe(app: Windlass, options: CheckedOptions, info: StoreInfo) -> Descrip
 
 
 def _queues(options: CheckedOptions) -> list[str]:
-    """As they are written: with their weights, where they have some."""
+    """The queues as the user writes them, with their weights where they have some."""
     return [f"{name}*{weight}" for name, weight in zip(options.queues, options.weights, strict=False)] or list(
         options.queues
     )
 
 
 def show(found: Description, pid: int, processes: str, style: str) -> None:
-    """To standard error: lines for people, or one JSON log line."""
+    """Print the banner to standard error: lines for people, or one JSON log line."""
     if style == "json":
         fields = msgspec.to_builtins(found)
         del fields["rules"], fields["warnings"]

@@ -1,4 +1,4 @@
-"""``windlass breakers``: how circuit breakers are, and an operator's word over what they decide by themselves."""
+"""``windlass breakers``: the state of circuit breakers, and setting one by hand."""
 
 from __future__ import annotations
 

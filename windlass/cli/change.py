@@ -87,13 +87,13 @@ def delete(target: Target, as_json: bool, words: list[str], yes: bool) -> None:
 
 
 def act(target: Target, words: list[str], change: Act, done: str, as_json: bool, what: str = "job IDs") -> None:
-    """Make one change to what is named, and say what became of it."""
+    """Make one change to the jobs named, and report what became of it."""
     app, ids = target.load(), need_words(words, what)
     report(done, run(app, lambda: in_batches(operator(app), change, ids)), as_json)
 
 
 async def in_batches(console: Console, change: Act, ids: list[str]) -> Changed:
-    """Any number of ids: as many calls as it takes."""
+    """Change any number of ids, in as many calls as that takes."""
     changed: list[str] = []
     skipped: dict[str, str] = {}
     for start in range(0, len(ids), MAX_BATCH):
@@ -104,7 +104,7 @@ async def in_batches(console: Console, change: Act, ids: list[str]) -> Changed:
 
 
 def report(done: str, reply: Changed, as_json: bool) -> None:
-    """What was changed and what was not; exit code 1 if anything was not."""
+    """Print what was changed and what was not; exit with code 1 if anything was not."""
     if as_json:
         output.print_json({done: reply.changed, "skipped": reply.skipped})
     else:

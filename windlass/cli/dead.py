@@ -130,7 +130,7 @@ def edit_dead(target: Target, as_json: bool, words: list[str], whole: Any) -> No
 
 
 def in_editor(args: Any) -> dict[str, Any]:
-    """Arguments as the user's editor leaves them."""
+    """The arguments after the user has edited them."""
     text = click.edit(output.pretty(args), extension=".json")
     if text is None:
         raise NotDone("nothing was changed")
@@ -171,7 +171,9 @@ def purge_dead(target: Target, as_json: bool, words: list[str], every: bool, yes
 
 
 async def change_dead(app: Windlass, action: str, ids: list[str], narrow: dict[str, str]) -> int:
-    """Some dead letters, or all that fit; how many were changed. Nothing is, where an id is not of a dead letter."""
+    """Change some dead letters, or all that match; answers how many. If an id is not a dead letter's, nothing is
+    changed.
+    """
     console = operator(app)
     if not ids:
         chosen = [f"{name}:{quoted(value)}" for name, value in narrow.items() if value]

@@ -92,11 +92,11 @@ async def call(
     app: Windlass, name: str, args: list[Any], kwargs: dict[str, Any], options: dict[str, Any],
     wait: tuple[bool, float | None, bool],
 ) -> None:  # fmt: skip
-    """Make the call; then wait for its result, or just say its id."""
+    """Make the call, then wait for its result or print its id."""
     waits, seconds, as_json = wait
     if args and name not in app.tasks:
         raise CliError(f"task {name!r} is not declared here, so its arguments need names: give --args an object")
-    # Not by the console's own way: that takes names only, and tasks that somebody declares.
+    # Not by the console, which takes arguments by name only, and only declared tasks.
     async with operator(app).acting("enqueue", name, arguments=sorted(kwargs), **options) as deed:
         queue = options.get("queue") or (app.tasks[name].queue if name in app.tasks else "default")
         await deed.begin([queue])
@@ -120,7 +120,7 @@ async def _enqueue(
 
 
 async def nobody_listens(app: Windlass, id: str) -> str:
-    """A warning for whoever waits where no worker would take the job."""
+    """The warning for a caller that waits although no worker would take the job."""
     store = (await app.client()).store
     (job,) = await store.get([id])
     if job is None or job.state.terminal:

@@ -1,4 +1,4 @@
-"""Finding and importing the user's app, with errors that say what was looked for and what was there instead."""
+"""Finds and imports the user's app. Errors say what was looked for and what was there instead."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def load_module(name: str, spec: str) -> ModuleType:
 
 
 def looks_like_app(word: str) -> bool:
-    """Whether a word names a module or file that exists; tells an APP from the argument after it."""
+    """Whether a word names a module or file that exists. This tells an APP from the argument after it."""
     place, colon, attribute = split(word)
     if place.endswith(".py"):
         return Path(place).is_file()
@@ -69,7 +69,7 @@ def split(spec: str) -> tuple[str, str, str]:
 
 
 def search_here() -> None:
-    """Modules of the current folder can be imported."""
+    """Let modules of the current folder be imported."""
     here = os.getcwd()
     if here not in sys.path and "" not in sys.path:
         sys.path.insert(0, here)
@@ -94,7 +94,9 @@ def module_of_file(path: str) -> str:
 
 
 def _guarded(load: Callable[[], T], spec: str) -> T:
-    """Errors of the user's code, with the user's part of the traceback; a missing module itself passes through."""
+    """Report errors of the user's code with the user's part of the traceback. A missing module itself passes
+    through.
+    """
     try:
         return load()
     except ModuleNotFoundError as error:
@@ -158,7 +160,7 @@ def _apps(module: ModuleType) -> dict[str, Windlass]:
 
 def as_app(value: object) -> Windlass | None:
     """A Windlass app, also the one behind a Celery app; None for anything else."""
-    layer = sys.modules.get("windlass.celery.app")  # no module has such an app that has not imported this
+    layer = sys.modules.get("windlass.celery.app")  # an app of this layer exists only if this module was imported
     if layer is not None and isinstance(value, layer.Celery):
         value = value.windlass
     return value if isinstance(value, Windlass) else None
@@ -198,7 +200,7 @@ def _kind(value: object) -> str:
 
 
 def _instead(module: ModuleType) -> str:
-    """What a module holds instead of an app: its own names, and for a package the modules inside."""
+    """What a module holds instead of an app: its own names and, for a package, the modules inside."""
     own = [
         f"{name} ({type(value).__name__})"
         for name, value in vars(module).items()

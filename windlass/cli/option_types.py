@@ -1,4 +1,4 @@
-"""Option values as people write them. Each function is a click callback: checked, and said what is wrong."""
+"""Parsers for option values. Each is a click callback that checks the value, and says what is wrong with it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from windlass.worker.queue_shares import parse_queues
 
 
 def duration(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
-    """A duration as everywhere in Windlass; the command gets seconds."""
+    """A duration, written as everywhere in Windlass; the command gets seconds."""
     if value is None:
         return None
     try:
@@ -56,7 +56,7 @@ def queues(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
 
 
 def weighted_queues(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> list[str]:
-    """The same, each with its weight where it has one: ``critical*5,default``."""
+    """Queue names, each with its weight if it has one: ``critical*5,default``."""
     texts = [text.strip() for part in value for text in part.split(",") if text.strip()]
     try:
         parse_queues(texts)
@@ -74,7 +74,7 @@ def queue(ctx: click.Context, param: click.Parameter, value: str) -> str:
 
 
 def scale(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, int] | None:
-    """Two counts, the smaller first or last."""
+    """Two counts, in either order."""
     if value is None:
         return None
     parts = [part.strip() for part in value.split(",")]
@@ -97,7 +97,7 @@ def address(ctx: click.Context, param: click.Parameter, value: str | None) -> tu
 
 
 def json_or_text(text: str) -> Any:
-    """A JSON value where it is one, else the text itself."""
+    """The word as a JSON value if it is one, else as text."""
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:

@@ -90,7 +90,7 @@ def supervised(given: dict[str, Any]) -> bool:
 
 
 class ProcessRole(NamedTuple):
-    """What this process is asked to be."""
+    """What this process was started as: a worker, a supervisor's child, or the one that describes the worker."""
 
     target: Target
     imports: tuple[str, ...]
@@ -106,7 +106,7 @@ class ProcessRole(NamedTuple):
         return app
 
     def run(self) -> int:
-        """Be a worker until told to stop."""
+        """Run a worker until told to stop."""
         from windlass.worker.service import run_worker
 
         metrics = need_metrics() if self.metrics else None
@@ -119,12 +119,12 @@ class ProcessRole(NamedTuple):
         return run_alone(lambda last: run_worker(app, self.options, companion=meter, last=last), port.close)
 
     def describe(self) -> int:
-        """For the supervisor, which does not import the app."""
+        """Describe the worker to the supervisor, which does not import the app."""
         click.echo(msgspec.json.encode(description(self.load(), self.options)))
         return 0
 
     def be_child(self) -> int:
-        """Be one of a supervisor's workers."""
+        """Run as one of a supervisor's workers."""
         from windlass.cli.supervise import be_child
         from windlass.worker.service import run_worker
 
@@ -138,7 +138,7 @@ class ProcessRole(NamedTuple):
 
 
 def run_alone(work: Callable[[Callable[[int], object]], int], close: Callable[[], object] = lambda: None) -> int:
-    """A worker without a supervisor. ``work`` is told how to end the process where a task has left a thread in it."""
+    """Run a worker without a supervisor. ``work`` is told how to end the process if a task has left a thread in it."""
     from windlass.worker.process_end import end_process
     from windlass.worker.service import EXIT_REPLACE
 
@@ -146,7 +146,7 @@ def run_alone(work: Callable[[Callable[[int], object]], int], close: Callable[[]
 
     def begin_anew(code: int) -> None:
         if code == EXIT_REPLACE:
-            # Nobody else is there to do it: the same process begins anew, and with it go its stuck threads.
+            # There is no supervisor to do it: the process replaces itself, which also ends its stuck threads.
             os.execv(sys.executable, again)
 
     def end(code: int) -> None:
@@ -169,14 +169,14 @@ def need_metrics() -> Any:
 
 
 def command(arguments: Sequence[str], flag: str = "") -> list[str]:
-    """This command line again, for a clean interpreter; with a hidden flag."""
+    """The command line of this process for a clean interpreter, with a hidden flag added."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     flags = [flag] if flag else []
     return [sys.executable, "-m", "windlass", *arguments[:end], *flags, *arguments[end:]]
 
 
 def description(app: Windlass, options: dict[str, Any]) -> banner.Description:
-    """What the banner shows. Checks the options and reaches the store on the way."""
+    """What the banner shows. Checks the options and reaches the store for it."""
     from windlass.worker.worker_options import check_worker_options
 
     checked = check_worker_options(app, options)

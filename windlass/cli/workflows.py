@@ -128,7 +128,7 @@ def retry(target: Target, as_json: bool, words: list[str]) -> None:
 
 
 class TreeStyle(NamedTuple):
-    """How a tree is drawn: ``every`` job, and without repeating the reason of the whole."""
+    """How a tree is drawn: whether ``every`` job is shown, and the workflow's reason, which is not repeated."""
 
     every: bool
     reason: str
@@ -165,7 +165,7 @@ def _branch(tree: Tree, shown: TreeStyle) -> RichTree:
 
 
 def _inner(tree: Tree) -> Tree:
-    """The outermost work of a workflow, which says as much as the workflow itself."""
+    """The outermost work of a workflow, which is the workflow itself."""
     only = tree.children[0] if len(tree.children) == 1 else tree
     return tree if only.kind == "job" else only
 
@@ -182,7 +182,7 @@ def _grow(branch: RichTree, nodes: Sequence[Tree], shown: TreeStyle) -> None:
 
 
 def _rows(nodes: Sequence[Tree], every: bool) -> Iterator[Tree | Text]:
-    """The nodes, with one line for most of a crowd of jobs that came to the same."""
+    """The nodes, with one line for most of a crowd of jobs with the same end."""
     from rich.text import Text
 
     for (kind, task, state), alike in groupby(nodes, lambda node: (node.kind, node.task, node.state)):
@@ -215,7 +215,7 @@ def _label(node: Tree, shown: TreeStyle) -> Text:
 
 
 def _about(label: Text, node: Tree, shown: TreeStyle) -> Text:
-    """The one thing worth knowing of a job in its state."""
+    """The single most useful remark about a job in its state."""
     if node.state is State.SUCCEEDED:
         return label if node.result is None else label.append(f"  → {output.compact(node.result, 60)}", "green")
     if node.state is State.FAILED:
@@ -225,5 +225,5 @@ def _about(label: Text, node: Tree, shown: TreeStyle) -> Text:
 
 
 def one_line(text: str) -> str:
-    """The first line; errors may hold anything, so nothing that would move the cursor is left in it."""
+    """The first line of an error, without characters that move the cursor."""
     return "".join(char if char.isprintable() else " " for char in text.partition("\n")[0])

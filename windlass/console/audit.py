@@ -1,6 +1,7 @@
-"""Who did what: a record on a shelf of the store for each action, written before it begins and again at its end.
+"""Who did what: for each action a record on a shelf of the store, written before the action begins and again at its
+end.
 
-A record whose end was never heard of says ``begun``. Values of users (arguments) are not in it, only their names.
+A record whose end was never written says ``begun``. Records hold no values of users, only the names of arguments.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ KEY_MOST = 40
 
 
 class AuditRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """As it is kept. ``queues``: whose jobs it concerned; none where that is all or nobody can say."""
+    """A record as it is stored. ``queues``: whose jobs the action concerned; empty where that is all or not known."""
 
     at: int
     user: str
@@ -54,7 +55,7 @@ _decoder = msgspec.json.Decoder(AuditRecord)
 
 
 class AuditedAction:
-    """An action under way: who does it says here what it needs and what came of it."""
+    """An action under way. The code that does it says here which right it needs and what came of it."""
 
     def __init__(self, desk: Desk, record: AuditRecord, key: str) -> None:
         self._desk, self.record, self.key = desk, record, key
@@ -63,7 +64,7 @@ class AuditedAction:
         self._desk.need(right, queue)
 
     async def begin(self, queues: Iterable[str] = ()) -> None:
-        """It may be done, and is about to be."""
+        """The action is permitted, and begins now."""
         self.record.queues = sorted(set(queues))[:MOST_NAMES]
         await self.write()
 
@@ -76,8 +77,8 @@ class AuditedAction:
 async def act(
     desk: Desk, action: str, target: str, details: Mapping[str, Any] | None = None, key: str = ""
 ) -> AsyncIterator[AuditedAction]:
-    """Around an action: whatever happens in it is in its record. ``key``: go on with a record there is."""
-    now = time.time_ns() // 1_000  # in µs: what one user does in a row is kept in that order
+    """A context around an action: whatever happens in it goes into its record. ``key``: continue an existing record."""
+    now = time.time_ns() // 1_000  # in µs, so that the actions of one user keep their order
     record = AuditRecord(
         at=now // 1_000, user=bounded(desk.access.user), via=desk.via, action=action, target=bounded(target),
         details={name: bounded(value) for name, value in (details or {}).items()},
@@ -89,7 +90,7 @@ async def act(
         await _end(deed, f"refused: {error}")
         raise
     except Exception as error:
-        with suppress(StoreError):  # what went wrong first is what the user has to hear
+        with suppress(StoreError):  # the user must hear of the first error, not of this one
             await _end(deed, f"error: {error}")
         raise
     else:
@@ -104,7 +105,9 @@ async def _end(deed: AuditedAction, outcome: str) -> None:
 
 
 async def write_failed_login(store: Store, user: str, address: str, via: str, failures: int) -> None:
-    """Who failed to sign in, from where. ``user``: empty for a name nobody has, which may well be a password."""
+    """Record who failed to sign in, and from where. ``user`` is empty for an unknown name, which may well be a
+    password.
+    """
     now = time.time_ns() // 1_000
     record = AuditRecord(
         at=now // 1_000, user=bounded(user), via=via, action="sign_in", target=bounded(address),
@@ -128,7 +131,7 @@ def bounded(value: Any) -> Any:
 
 
 async def audit_list(desk: Desk, after: str, limit: int) -> AuditList:
-    """The newest first; ``after``: the cursor of the page before."""
+    """The newest records first; ``after``: the cursor of the previous page."""
     desk.need("audit")
     if len(after) > KEY_MOST:
         raise ConfigError(f"cursor {after[:KEY_MOST]!r} is not one this listing gave out")
@@ -155,7 +158,7 @@ def read_record(item: Item) -> AuditRecord | None:
 
 
 def seen(desk: Desk, record: AuditRecord) -> bool:
-    """Only what is about queues in scope, and what the user did."""
+    """Whether the user may see the record: it is about queues in scope only, or is the user's own."""
     if not desk.scoped or (record.user and record.user == desk.access.user):
         return True
     return bool(record.queues) and all(map(desk.access.sees, record.queues))

@@ -1,6 +1,6 @@
-"""An action on all that a filter finds, in steps: who calls goes on with the cursor, and may stop between any two.
+"""An action on all jobs that a filter finds, in steps: the caller goes on with the cursor, and may stop after any step.
 
-No state is kept between steps. The cursor names the record in the audit log that all steps share.
+No state is kept between steps. The cursor names the audit record that all steps share.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MARK = "~"
 
 
 async def count(desk: Desk, filter: str, action: str = "") -> Count:
-    """How many jobs a filter finds, of those in states the action applies to."""
+    """How many jobs a filter finds in states the action applies to."""
     plan = for_action(plan_search(desk, filter), action)
     if plan is None:
         return Count(count=0, exact=True)
@@ -57,7 +57,7 @@ def _narrowed(plan: SearchPlan) -> bool:
 
 
 def _counted(desk: Desk, plan: SearchPlan, now: Any) -> int:
-    """The store keeps count by queue and state."""
+    """The number from the store's counts by queue and state."""
     names = [str(state) for state in plan.query.states or State]
     queues = [
         queue
@@ -68,7 +68,7 @@ def _counted(desk: Desk, plan: SearchPlan, now: Any) -> int:
 
 
 def for_action(plan: SearchPlan, action: str) -> SearchPlan | None:
-    """The part of a filter that an action applies to, None where that is nothing."""
+    """The part of a filter that an action applies to; None if there is none."""
     if not action:
         return plan
     make_known(action)
@@ -76,7 +76,7 @@ def for_action(plan: SearchPlan, action: str) -> SearchPlan | None:
     if action == "retry":
         allowed |= ALLOWED[Action.PROMOTE]
     states = tuple(state for state in plan.query.states or State if state in allowed)
-    # What runs again does so in the order it came in, also over the steps of a bulk.
+    # Jobs run again in the order they were accepted, also over several steps.
     query = msgspec.structs.replace(plan.query, states=states, oldest_first=action == "retry")
     return plan._replace(query=query) if states else None
 
@@ -90,7 +90,7 @@ def make_known(action: str) -> None:
 
 
 async def bulk(desk: Desk, action: str, filter: str, after: str, limit: int, params: Mapping[str, Any]) -> Changed:
-    """One step."""
+    """Do one step."""
     key, _, cursor = after.partition(_MARK)
     store, most = await desk.store(), page_size(limit, MAX_BATCH)
     before = await record_at(store, key) if key else None
@@ -115,7 +115,7 @@ async def bulk(desk: Desk, action: str, filter: str, after: str, limit: int, par
 
 
 async def step(desk: Desk, plan: SearchPlan, change: Change, cursor: str, most: int) -> ChangeReply:
-    """Where the store can answer all of the filter, it finds and changes in one step, with nothing in between."""
+    """Do one step. If the store can answer the whole filter, it finds and changes the jobs in one step of its own."""
     store = await desk.store()
     if plan.indexed and not desk.scoped and change.action is not Action.RETRY:
         if cursor and not cursor.isdigit():
@@ -153,7 +153,7 @@ def _line(desk: Desk, job: Job) -> bytes:
 
 
 def _raw(desk: Desk, data: bytes | None) -> msgspec.Raw | None:
-    """A value as it stands in a line; None for what is no JSON."""
+    """A value as it stands in an exported line; None if it is not JSON."""
     shown = show.cleaned(desk.access, data) if data is not None else None
     if shown is None:
         return None

@@ -1,4 +1,6 @@
-"""Charts, read off the sheets that workers leave. Slots that are over are added up once per process and kept."""
+"""Charts, read from the sheets that workers write. Slots of time that are over are added up once per process
+and kept.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,7 @@ Wanted = Callable[[Series], bool]
 
 
 class SlotSums(NamedTuple):
-    """What all workers counted in one slot. ``at``: when it began."""
+    """What all workers counted in one slot of time. ``at``: when the slot began."""
 
     at: int
     sheet: Sheet
@@ -59,7 +61,7 @@ class SlotSums(NamedTuple):
 
 
 class ClosedSlots:
-    """The closed slots of one shelf from ``low`` up to ``high``, exclusive, as far as they are known."""
+    """The closed slots of one shelf from ``low`` up to ``high``, exclusive, as far as this process has read them."""
 
     def __init__(self) -> None:
         self.closed: dict[int, Sheet] = {}
@@ -67,7 +69,7 @@ class ClosedSlots:
 
 
 async def slots_of(desk: Desk, shelf: str, count: int) -> list[SlotSums]:
-    """The last slots of a shelf, the one that is open included, oldest first."""
+    """The last slots of a shelf, oldest first, with the open one."""
 
     async def read() -> list[SlotSums]:
         return await _read(desk, shelf, count)
@@ -89,14 +91,14 @@ async def _read(desk: Desk, shelf: str, count: int) -> list[SlotSums]:
 
 
 async def _fill(store: Store, book: ClosedSlots, shelf: str, first: int, now: int) -> dict[int, Sheet]:
-    """Read what is not known yet; what is not over is answered and not kept."""
+    """Read the slots that are not known yet. The open slot is answered and not kept."""
     span = SPANS[shelf]
     anew = book.high <= book.low or first < book.low
     since = first if anew else book.high
     found, whole = await _sheets(store, shelf, since)
     merged = {at: merge(sheets) for at, sheets in found.items()}
     over = (now - LATE) // span * span
-    # Others may have read as well meanwhile; what is written here is true of the whole range it names.
+    # Other requests may have read too meanwhile; what is written here is right for the whole range it names.
     if whole and (anew or book.high >= since):
         closed = {at: sheet for at, sheet in merged.items() if at < over}
         oldest = now - KEPT[shelf] - span
@@ -107,7 +109,7 @@ async def _fill(store: Store, book: ClosedSlots, shelf: str, first: int, now: in
 
 
 async def _sheets(store: Store, shelf: str, since: int) -> tuple[dict[int, list[Sheet]], bool]:
-    """The sheets of slots from an instant on, and whether these are all: there is a bound."""
+    """The sheets of slots from an instant on, and whether these are all; there is a bound."""
     found: dict[int, list[Sheet]] = {}
     after, until = sheet_key(since, ""), ""
     for _ in range(PAGES):
@@ -121,7 +123,7 @@ async def _sheets(store: Store, shelf: str, since: int) -> tuple[dict[int, list[
 
 
 def _put(found: dict[int, list[Sheet]], item: Item) -> None:
-    # One that cannot be read is of a version that writes other sheets.
+    # A sheet that cannot be read was written by another version.
     with contextlib.suppress(msgspec.MsgspecError, ValueError, RecursionError):
         found.setdefault(slot_of(item.key), []).append(decode_sheet(item.body))
 
@@ -184,7 +186,7 @@ MINUTES_LOOKED = 60
 
 
 class Pace(NamedTuple):
-    """How a queue went of late. ``quiet``: ms since something was done, None where nobody counts.
+    """How a queue went recently. ``quiet``: ms since a job of it ended, None where this is not counted.
 
     ``failed``: dead letters of the last ten minutes.
     """

@@ -1,4 +1,4 @@
-"""Dead letters by fault: the same error through the same functions is one line."""
+"""Dead letters by fault: those with the same error through the same functions are one row."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from windlass.store.reads import Fault
 
 
 async def fault_list(desk: Desk, queue: str, task: str) -> FaultList:
-    """The most frequent first. Where only some dead letters count, the newest of them are looked at."""
+    """The most frequent faults first. If a condition leaves out some dead letters, only the newest ones are
+    looked at.
+    """
     desk.need("read")
     if desk.scoped or queue or task:
         return await _looked_at(desk, queue, task)
@@ -49,7 +51,7 @@ async def _looked_at(desk: Desk, queue: str, task: str) -> FaultList:
 
 
 def _row(desk: Desk, fingerprint: str, count: int, jobs: list[Job]) -> FaultRow:
-    """Its jobs are those that were looked at, the newest first."""
+    """The row of one fault; ``jobs`` are those that were looked at, the newest first."""
     newest = jobs[0] if jobs else None
     error = job_rows.error_of(newest) if newest is not None else None
     reason = newest.reason if newest is not None else ""

@@ -1,4 +1,4 @@
-"""Suggestions for the filter box: names of the language, and the values that this store knows of."""
+"""Suggestions for the filter box: names of the language, and values this store has."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from windlass.core.filter_suggest import Suggestion, pen_of, suggestions
 
 
 async def suggest(desk: Desk, text: str, at: int) -> list[Suggestion]:
-    """What could stand where the pen is; only of what the user may see."""
+    """What fits at the cursor, limited to what the user may see."""
     desk.need("read")
     at = min(max(at, 0), len(text))
     name = pen_of(text, at).name

@@ -1,4 +1,4 @@
-"""A job's record as rows and details of it. Whatever cannot be read is left out and never an error."""
+"""A job's record as rows and details for people. What cannot be read is left out and is never an error."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ATTEMPT_TEXT = 2_000
 
 
 def read(decoder: msgspec.json.Decoder[T], data: bytes | None) -> T | None:
-    """What the bytes say; None where they say nothing that can be read."""
+    """The decoded bytes; None if they cannot be read."""
     if not data:
         return None
     try:
@@ -38,7 +38,7 @@ def meta_of(job: Job) -> Meta:
 
 
 def schedule_of(job: Job) -> str:
-    """The schedule that made it. Few were made by one, and only of those more is read."""
+    """The schedule that made the job. Few jobs have one; only their records are read further."""
     return meta_of(job).headers.get(NAME_HEADER, "") if _SCHEDULED in job.meta else ""
 
 
@@ -63,7 +63,7 @@ def job_row(access: Access, job: Job) -> JobRow:
 
 
 def error_line(error: ErrorInfo, values: bool) -> str:
-    """The error on one line, its type without the module; only that where values are not to be seen."""
+    """The error on one line, its type without the module; only the type if the user may not see values."""
     kind = error.type.rpartition(".")[2]
     return show.one_line(f"{kind}: {error.message}" if values and error.message else kind)
 
@@ -73,7 +73,7 @@ def key_of(job: Job) -> str:
 
 
 def tags_of(access: Access, job: Job) -> tuple[str, ...]:
-    """Its tags; those made of arguments that are to be hidden are left out."""
+    """The job's tags, without those made of hidden arguments."""
     if "values" not in access.rights:
         return ()
     return tuple(show.one_line(tag) for tag in meta_of(job).tags if not access.hides(tag.partition(":")[0]))
@@ -95,12 +95,12 @@ def error_value(access: Access, error: ErrorInfo | None) -> ErrorValue | None:
 
 
 def begun(job: Job) -> int:
-    """Attempts that were begun. A record counts those that went wrong; one that runs or went well comes on top."""
+    """How many attempts were begun: the failed ones the record counts, and the one that runs or succeeded."""
     return job.attempt + job.crashes + (job.state in (State.RUNNING, State.SUCCEEDED))
 
 
 def attempts_of(access: Access, job: Job) -> list[Attempt]:
-    """Every attempt that is known of, of all runs, oldest first, the present one last."""
+    """Every known attempt, of all runs, oldest first; the present one is last."""
     error = error_of(job)
     past: list[AttemptInfo | ErrorInfo] = [*error.attempts, error] if error is not None else []
     runs = [one.run or job.run for one in past] + [job.run]
@@ -115,7 +115,7 @@ def attempts_of(access: Access, job: Job) -> list[Attempt]:
 
 
 def _attempt(access: Access, job: Job, one: AttemptInfo | ErrorInfo, run: int, ends: bool) -> Attempt:
-    """One that went wrong. ``ends``: it was the last of an earlier run; the last of all has the job's own times."""
+    """A failed attempt. ``ends``: it was the last of an earlier run; the last of all takes the job's own times."""
     last = isinstance(one, ErrorInfo) and not ends and job.state is State.FAILED
     return Attempt(
         number=one.attempt or max(job.attempt, 1), outcome="failed" if last or ends else "retried", run=run,

@@ -1,4 +1,4 @@
-"""Jobs as they are read: lists, and one with all there is to say of it."""
+"""Jobs as they are read: lists, and one job in full."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ async def job_list(desk: Desk, filter: str, after: str, limit: int) -> JobList:
 
 
 async def record_page(desk: Desk, filter: str, after: str, limit: int) -> JobPage:
-    """The same, as handles show jobs; nothing is redacted."""
+    """A page of jobs in the form handles show them; nothing is redacted."""
     desk.need("values")
     found = await search(desk, plan_search(desk, filter), after, page_size(limit, MAX_BATCH))
     return JobPage([job_info(job) for job in found.jobs], found.cursor, found.partial)
 
 
 async def one_job(desk: Desk, id: str) -> Job:
-    """The record of a job that may be seen; what may not looks like what is not there."""
+    """The record of a job that the user may see. A job they may not see looks like one that does not exist."""
     desk.need("read")
     (job,) = await (await desk.store()).get([id])
     if job is None or not job.task or not desk.access.sees(job.queue):
@@ -89,14 +89,14 @@ async def job_detail(desk: Desk, id: str, whole: bool) -> JobDetail:
 
 
 def plain_reason(desk: Desk, reason: Reason) -> Reason:
-    """Reasons that name a key say less to somebody who may not see values."""
+    """The reason of a job, without its key if the user may not see values."""
     if desk.values or reason.code not in ("key_limited", "lane_gap", "lane_held"):
         return reason
     return msgspec.structs.replace(reason, text="it waits for its turn among the jobs of its key", by="")
 
 
 def actions_of(access: Access, job: Job) -> tuple[str, ...]:
-    """What may be done with a job in its state by this user."""
+    """The actions this user may take on a job in its state."""
     found = [
         action.value for action in Action if job.state in ALLOWED[action] and access.may(RIGHTS[action], job.queue)
     ]
@@ -128,7 +128,7 @@ def _log_row(line: LogLine) -> LogRow:
 
 
 async def relatives(desk: Desk, store: Store, job: Job) -> tuple[list[str], list[str]]:
-    """The jobs right before and right behind one, through joins; a workflow it started is behind it too."""
+    """The jobs directly before and after a job, across joins. A workflow the job started comes after it too."""
     if job.links is None:
         return [], [job.awaits] if job.awaits else []
     before = await _through(desk, store, [edge.source for edge in job.links.ins], back=True)

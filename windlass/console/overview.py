@@ -1,4 +1,4 @@
-"""The first page, the health of it all, and what to look at."""
+"""The first page, the health of the whole, and the warnings."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MANY_FAILED = 100
 
 
 async def flowing_queues(desk: Desk) -> list[QueueRow]:
-    """The queues with how they go."""
+    """The queues, each with its flow."""
     desk.need("read")
     now = await store_state(desk)
     names = queue_names(desk, now)
@@ -103,7 +103,7 @@ async def failures(desk: Desk) -> list[JobRow]:
 
 
 async def warnings(desk: Desk) -> list[Warn]:
-    """What an operator should look at, the serious first, what somebody muted last."""
+    """What an operator should look at: serious warnings first, muted ones last."""
     desk.need("read")
     now = await store_state(desk)
     queues = await flowing_queues(desk)
@@ -123,7 +123,7 @@ async def warnings(desk: Desk) -> list[Warn]:
 
 
 async def mutes(desk: Desk) -> dict[tuple[str, str], Mute]:
-    """Those that hold."""
+    """The mutes that hold now."""
 
     async def read() -> dict[tuple[str, str], Mute]:
         items = await (await desk.store()).shelf(SHELF, limit=MOST)
@@ -184,7 +184,7 @@ def of_breakers(desk: Desk, now: StoreState) -> list[Warn]:
 
 
 async def health(desk: Desk) -> Health:
-    """A store that cannot be reached is an answer here, and no error."""
+    """Whether work is flowing. A store that cannot be reached is an answer here, not an error."""
     desk.need("read")
     try:
         queues, now = await flowing_queues(desk), await store_state(desk)

@@ -36,8 +36,8 @@ def queue_names(desk: Desk, now: StoreState) -> list[str]:
 
 
 async def doubt(desk: Desk, name: str) -> str:
-    """What to tell somebody who names a queue that nobody knows, empty where it is known. It may be meant: a queue can
-    be paused before its first job.
+    """A note for a user who names an unknown queue; empty for a known one. The name may be right: a queue can be paused
+    before its first job.
     """
     declared = {task.queue for task in desk.app.tasks.values()} | desk.app.handlers.keys()
     known = [*queue_names(desk, await store_state(desk)), *filter(desk.access.sees, declared)]
@@ -63,7 +63,7 @@ MOST_WORKERS = 1_000
 
 
 async def worker_rows(desk: Desk) -> list[WorkerRow]:
-    """The workers of queues that may be seen, those that live first."""
+    """The workers of queues the user may see, live ones first."""
     desk.need("read")
     now = await store_state(desk)
     seen = [worker for worker in now.workers if any(map(desk.access.sees, worker.presence.queues))]
@@ -104,7 +104,7 @@ def worker_row(
 
 
 def _orders_for(mode: str, given: orders.Given | None) -> tuple[str, ...]:
-    """What a live worker can be told next: by what it was told last, which it may not have heard yet."""
+    """The orders a live worker can be given next, by the last order it got, even if it has not heard that one yet."""
     wish = str(given.order) if given else {"quiet": "quiet", "stopping": "stop"}.get(mode, "")
     if wish == orders.Order.STOP:
         return ()
@@ -113,7 +113,7 @@ def _orders_for(mode: str, given: orders.Given | None) -> tuple[str, ...]:
 
 
 def number(load: dict[str, Any], name: str) -> float | None:
-    """A number that a worker says of itself, which may be anything."""
+    """A number that a worker reports of itself; the report may hold anything."""
     value = load.get(name)
     return value if isinstance(value, int | float) and math.isfinite(value) else None
 
@@ -140,7 +140,7 @@ async def breaker_rows(desk: Desk) -> list[BreakerInfo]:
 
 
 def sees_gate(desk: Desk, kind: str, name: str) -> bool:
-    """Whether a gate concerns queues that may be seen. Of tasks that are not declared here nobody knows the queue."""
+    """Whether a gate concerns queues the user may see. For a task not declared here, its queue is not known."""
     if not desk.scoped:
         return True
     if kind == "queue":

@@ -1,6 +1,7 @@
-"""What the tabs and processes of one app share: reads of the same thing within a moment are one read.
+"""Reads that the tabs and requests of one app share: the same read, asked for again within a moment, is done once.
 
-It is kept per app and forgotten with it. Nothing here outlives a second or two but what cannot change any more.
+The answers are kept per app and go with it. Nothing here is kept longer than a second or two, unless it can no longer
+change.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ FRESH = 1.0
 
 
 class RecentReads:
-    """Answers of late by name. Who asks while the same is being read waits for that one."""
+    """Recent answers by name. A caller that asks while the same is being read waits for that read."""
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[float, Any]] = {}
@@ -37,28 +38,28 @@ class RecentReads:
         if flight is None or flight.done() or flight.get_loop() is not loop:
             flight = self._flights[id(loop), name] = loop.create_task(self._read(name, read))
             flight.add_done_callback(_heard)
-        # Shielded: one who goes away takes nothing from those who still wait.
+        # Shielded: a caller that goes away does not end the read for those who still wait.
         return cast(T, await asyncio.shield(flight))
 
     async def _read(self, name: str, read: Callable[[], Awaitable[T]]) -> T:
         changes = self._changes
         try:
             answer = await read()
-            if changes == self._changes:  # else it may be older than the change
+            if changes == self._changes:  # otherwise the answer may be older than a change
                 self._kept[name] = time.monotonic(), answer
             return answer
         finally:
             self._flights.pop((id(asyncio.get_running_loop()), name), None)
 
     def forget(self) -> None:
-        """Something was changed: the next read sees it."""
+        """Forget all answers after a change, so that the next read sees it."""
         self._changes += 1
         self._kept.clear()
         self._flights.clear()
 
 
 def _heard(flight: asyncio.Task[Any]) -> None:
-    """All who waited may have gone away: then an error is nobody's, and asyncio need not complain of it."""
+    """Mark the error as retrieved: if all callers have gone away, asyncio need not report it."""
     if not flight.cancelled():
         flight.exception()
 

@@ -1,6 +1,7 @@
-"""What the console answers: values for pages, terminals and JSON. Instants are milliseconds on the store's clock, 0 for
-never; durations are milliseconds too, None where nobody knows. Values of users (arguments, results) are redacted here
-already; they are shown as text and never as markup.
+"""What the console answers: values for pages, terminals and JSON.
+
+Instants are milliseconds on the store's clock, 0 for never; durations are milliseconds too, None where they are not
+known. Values of users (arguments, results) are redacted already, and are shown as text, never as markup.
 """
 
 from __future__ import annotations

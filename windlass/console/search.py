@@ -1,7 +1,7 @@
-"""Finding jobs by a filter, a page at a time: what the store can answer it is asked, the rest is looked at here.
+"""Finds jobs by a filter, a page at a time. The store answers what it can; the rest of the filter is applied here.
 
-A search reads a bounded number of records for a bounded time. Where that ends before the page is full, the answer says
-so and carries a cursor: whoever follows the cursors finds all there is, each job once.
+A search reads a bounded number of records for a bounded time. If that ends before the page is full, the answer says so
+and carries a cursor: following the cursors finds all jobs, each once.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _WORKER = re.compile(r".+-[0-9]+-[0-9A-Za-z_~]{20}")
 
 
 class Found(NamedTuple):
-    """A page of records. ``looked``: how many were read."""
+    """A page of records. ``looked``: how many records were read for it."""
 
     jobs: list[Job]
     cursor: str
@@ -53,7 +53,7 @@ class Found(NamedTuple):
 
 
 class SearchPlan(NamedTuple):
-    """A filter for one user: what the store is asked, and what is looked at here."""
+    """A filter for one user: the query for the store, and the terms applied here."""
 
     filter: Filter
     query: Query
@@ -109,7 +109,7 @@ class Seen:
 
 
 def plan_search(desk: Desk, text: str) -> SearchPlan:
-    """What a filter means for this user."""
+    """Split a filter, for this user, into a query and the terms applied here."""
     desk.need("read")
     found = parse_filter(text, now_ms())
     if not desk.values:
@@ -123,7 +123,7 @@ def plan_search(desk: Desk, text: str) -> SearchPlan:
         else:
             fields |= asked
     if fields.get("states") == (State.RUNNING,):
-        # Only running jobs are found by their worker; of others it is the last that had them.
+        # The store finds only running jobs by worker; for ended jobs the worker is the last one that had them.
         mine = next((part for part in rest if isinstance(part, Term) and _is_worker(part)), None)
         if mine is not None:
             rest.remove(mine)
@@ -132,12 +132,12 @@ def plan_search(desk: Desk, text: str) -> SearchPlan:
 
 
 def _is_worker(term: Term) -> bool:
-    """Whether it names one worker by all of its id: HOST-PID-…"""
+    """Whether the term names one worker by its whole id: HOST-PID-…"""
     return term.name == "worker" and _WORKER.fullmatch(term.exact) is not None
 
 
 def _without_values(part: Part) -> Part:
-    """A part as somebody may ask it who may not see values: a word may be an id, and is looked for as that alone."""
+    """A part of the filter for a user who may not see values: a bare word is then searched for as an id only."""
     if isinstance(part, Either):
         branches = tuple(tuple(_without_values(each) for each in branch) for branch in part.branches)
         return msgspec.structs.replace(part, branches=branches)
@@ -153,7 +153,7 @@ def _shown(term: Term) -> str:
 
 
 def _asked(term: Term) -> dict[str, Any] | None:
-    """The part of a query that says the same as a term, None where none does."""
+    """The part of a query that means the same as a term; None if there is none."""
     if term.name == "state":
         named = tuple(State(value.text) for value in term.values)
         return {"states": tuple(state for state in State if state not in named) if term.negated else named}
@@ -189,7 +189,7 @@ async def search(desk: Desk, plan: SearchPlan, after: str, limit: int) -> Found:
 
 
 def picks(desk: Desk, plan: SearchPlan, job: Job) -> bool:
-    """What is looked at here: the terms left over, and whether the user may see the job."""
+    """Whether the terms applied here hold and the user may see the job."""
     if not desk.access.sees(job.queue):
         return False
     seen = Seen(desk.access, job)
@@ -197,7 +197,7 @@ def picks(desk: Desk, plan: SearchPlan, job: Job) -> bool:
 
 
 def picks_all(desk: Desk, plan: SearchPlan, job: Job) -> bool:
-    """The same for records that did not come by the query."""
+    """The same for records that the query did not select."""
     if not job.task or not desk.access.sees(job.queue) or job.enqueued_at < plan.filter.since:
         return False
     late = plan.filter.until and job.enqueued_at >= plan.filter.until
@@ -213,7 +213,7 @@ async def _by_id(desk: Desk, store: Store, plan: SearchPlan, ids: list[str]) -> 
 
 
 async def _by_word(desk: Desk, store: Store, plan: SearchPlan, word: str, after: str, limit: int) -> Found | None:
-    """A word may be the id of a job or of a workflow that was pasted; None where it is not."""
+    """The job or workflow whose id was pasted as a word; None if the word is not such an id."""
     if not word or (after and not after.startswith(IN_WORKFLOW)):
         return None
     if await store.graph(word) is not None:
@@ -223,7 +223,7 @@ async def _by_word(desk: Desk, store: Store, plan: SearchPlan, word: str, after:
 
 
 async def _in_workflow(desk: Desk, store: Store, plan: SearchPlan, id: str, after: str, limit: int) -> Found:
-    """In the order they were submitted."""
+    """The jobs of a workflow, in the order they were submitted."""
     place = int(after.removeprefix(IN_WORKFLOW)) if after else -1
     graph = await store.graph(id)
     found: list[Job] = []
@@ -232,7 +232,7 @@ async def _in_workflow(desk: Desk, store: Store, plan: SearchPlan, id: str, afte
         room, step = limit - len(found), STEP
         members = await store.members(id, place, step)
         places = [at for at, job in enumerate(members) if picks_all(desk, plan, job)]
-        if len(places) > room:  # as in a walk: read up to the last that fits
+        if len(places) > room:  # as in ``_walk``, read up to the last one that fits
             step = places[room - 1] + 1
             members = await store.members(id, place, step)
         found += [job for job in members if picks_all(desk, plan, job)]
@@ -242,7 +242,7 @@ async def _in_workflow(desk: Desk, store: Store, plan: SearchPlan, id: str, afte
 
 
 async def _walk(desk: Desk, store: Store, plan: SearchPlan, after: str, limit: int) -> Found:
-    """Page by page, until there are enough, the end comes, or the bound."""
+    """Read page by page until there are enough jobs, the end comes, or the bound is reached."""
     plain = plan.indexed and not desk.scoped
     found: list[Job] = []
     looked, until = 0, time.monotonic() + SECONDS
@@ -251,8 +251,8 @@ async def _walk(desk: Desk, store: Store, plan: SearchPlan, after: str, limit: i
         page = await store.find(_at(plan.query, after, step))
         places = [place for place, job in enumerate(page.jobs) if picks(desk, plan, job)]
         if len(places) > limit - len(found):
-            # More than there is room for: read up to the last that fits, so that the cursor stands right behind it.
-            # That page is what counts; it may have changed meanwhile.
+            # More than there is room for: read again up to the last that fits, so that the cursor is right behind it.
+            # The second reading counts, as jobs may have changed meanwhile.
             page = await store.find(_at(plan.query, after, places[limit - len(found) - 1] + 1))
             places = [place for place, job in enumerate(page.jobs) if picks(desk, plan, job)]
         found += [page.jobs[place] for place in places]

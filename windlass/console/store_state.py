@@ -1,4 +1,4 @@
-"""What the store has at this moment, read once for all who ask within a second: queues, workers, gates."""
+"""The state of the store now: queues, workers, gates. Requests within one second share a read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RUNNING = 500
 
 
 class StoreState(NamedTuple):
-    """``at``: when it was read. ``gates`` by name."""
+    """``at``: when it was read. ``gates`` are by name."""
 
     at: int
     queues: list[QueueInfo]
@@ -43,7 +43,7 @@ async def store_state(desk: Desk) -> StoreState:
 
 
 async def running_jobs(desk: Desk) -> list[Job]:
-    """Jobs that run, the newest first; not all where there are very many."""
+    """The running jobs, the newest first; the number is bounded."""
 
     async def read() -> list[Job]:
         page = await (await desk.store()).find(Query(states=(State.RUNNING,), limit=RUNNING))

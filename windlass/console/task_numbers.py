@@ -1,4 +1,4 @@
-"""Each task in numbers, from the sheets that workers leave: how often it runs and fails, how long it takes."""
+"""Tasks in numbers, from the sheets that workers write: how often each runs and fails, and how long it takes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ NOTHING = TaskNumbers()
 
 
 async def task_numbers(desk: Desk, span: str) -> dict[str, TaskNumbers]:
-    """By task; what sheets do not tell apart is under ``core.chart.OTHER``. Only of queues that may be seen."""
+    """The numbers by task, of queues the user may see. Runs the sheets do not tell apart are under
+    ``core.chart.OTHER``.
+    """
     if span not in CHARTS:
         raise ConfigError(f"span is {span!r}{did_you_mean(span, CHARTS)}; one of {', '.join(CHARTS)}")
     shelf, count = CHARTS[span]
@@ -33,7 +35,7 @@ async def task_numbers(desk: Desk, span: str) -> dict[str, TaskNumbers]:
 
 
 class _Sum(msgspec.Struct):
-    """What one task came to: in all, and jobs over in each slot."""
+    """The numbers of one task: in all, and the ended jobs in each slot."""
 
     over: list[int]
     counts: dict[str, int] = {}
@@ -49,14 +51,14 @@ class _Sum(msgspec.Struct):
 
 
 def count_tasks(desk: Desk, slots: Sequence[SlotSums], span: int) -> dict[str, TaskNumbers]:
-    """The slot that is open is left out: it would look like a fall."""
+    """Add up the slots, without the open one, which would look like a fall."""
     closed = [slot for slot in slots if not slot.open]
     found: dict[str, _Sum] = {}
     for place, slot in enumerate(closed):
         for series in slot.sheet.series:
             if desk.access.sees(series.queue):
                 found.setdefault(series.task, _Sum([0] * len(closed))).take(place, series)
-    # Nobody counted before the first sheet: a rate over that time would be too small.
+    # No worker counted before the first sheet: a rate over that time would be too small.
     begun = next((place for place, slot in enumerate(closed) if slot.sheet.series), len(closed))
     minutes = (len(closed) - begun) * span / MINUTE
     return {task: _numbers(whole, minutes) for task, whole in found.items()}

@@ -1,4 +1,4 @@
-"""Tasks: those this app declares and those live workers do, with a form for each that is known."""
+"""Tasks that this app or a live worker declares, with a form for each whose signature is known here."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from windlass.support.schema import task_schema
 
 
 async def task_rows(desk: Desk, span: str = "") -> list[TaskRow]:
-    """By name. ``span``: with the numbers of so long a time, and a last row for what is not told apart."""
+    """The tasks by name. ``span``: add their numbers over this time, and a last row for runs that are not
+    told apart.
+    """
     desk.need("read")
     now = await store_state(desk)
     names = {name for worker in now.workers if worker.alive for name in worker.presence.declares}
@@ -35,13 +37,13 @@ async def task_rows(desk: Desk, span: str = "") -> list[TaskRow]:
 
 
 def task_row(desk: Desk, now: StoreState, name: str) -> TaskRow | None:
-    """None for a task of queues that may not be seen."""
+    """One task; None if its queues are not in the user's scope."""
     task = desk.app.tasks.get(name)
     workers = [worker for worker in now.workers if worker.alive and name in worker.presence.declares]
     gate = now.gates.get(task_gate(name))
     paused = gate is not None and bool(gate.limits.paused)
     if task is None:
-        # Which queue it is for nobody says: it may be seen by who sees a queue of a worker that has it.
+        # Its queue is not known here: users see it if they see a queue of a worker that declares it.
         seen = not desk.scoped or any(desk.access.sees(queue) for one in workers for queue in one.presence.queues)
         if not workers or not seen:
             return None
@@ -67,7 +69,7 @@ async def one_task(desk: Desk, name: str) -> TaskRow:
 
 
 async def one_schema(desk: Desk, name: str) -> dict[str, Any]:
-    """JSON Schema of a task that is declared here."""
+    """JSON Schema of a task that this app declares."""
     row = await one_task(desk, name)
     if not row.here:
         raise NotFound(f"task {name!r} is not declared by this app, so nobody here knows its arguments")

@@ -1,6 +1,6 @@
-"""The picture of a workflow: boxes in layers, each below all it waits for, and the lines between them.
+"""The picture of a workflow: boxes in layers, each below all its sources, and the lines between them.
 
-Which jobs are drawn as one is decided by ``workflows.picture``; here they only get their places. Boxes never overlap,
+``workflows.picture`` decides which jobs are drawn as one box; here boxes only get their positions. They never overlap,
 and every line goes down.
 """
 
@@ -40,7 +40,7 @@ class Picture(NamedTuple):
 
 
 def lay_out(whole: Sequence[Drawn], now: int, values: bool = True, culprit: str = "") -> Picture:
-    """Places for all that is drawn of a workflow. ``values``: messages of errors may be seen."""
+    """The positions of all that is drawn of a workflow. ``values``: the user may see error messages."""
     drawn = whole[:MOST_DRAWN]
     layers = layers_of(drawn)
     order_layers(layers, drawn)
@@ -65,7 +65,7 @@ def lay_out(whole: Sequence[Drawn], now: int, values: bool = True, culprit: str 
 
 
 def layers_of(drawn: Sequence[Drawn]) -> list[list[int]]:
-    """Each node in the first layer below all its sources. Sources come before what they lead to."""
+    """Put each node into the first layer below all its sources. Sources come before their targets in ``drawn``."""
     depths: list[int] = []
     for number, one in enumerate(drawn):
         depths.append(max((depths[source] + 1 for source in one.sources if source < number), default=0))
@@ -76,7 +76,7 @@ def layers_of(drawn: Sequence[Drawn]) -> list[list[int]]:
 
 
 def order_layers(layers: list[list[int]], drawn: Sequence[Drawn]) -> None:
-    """Sort each layer by where its neighbours in the one above, then below, are on average."""
+    """Sort each layer by the mean position of its neighbours in the layer above, then in the one below."""
     sources = [list(one.sources) for one in drawn]
     targets: list[list[int]] = [[] for _ in drawn]
     for number, one in enumerate(drawn):
@@ -95,7 +95,7 @@ def _middle(places: Sequence[float], own: float) -> float:
 
 
 def _took(jobs: Sequence[Job], now: int) -> int | None:
-    """From the first start to the last end; None where nothing has started."""
+    """The time from the first start to the last end; None if no job has started."""
     starts = [job.started_at for job in jobs if job.started_at]
     if not starts:
         return None

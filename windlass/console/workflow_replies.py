@@ -1,5 +1,5 @@
-"""What the console answers of workflows: lists, the picture of one, and the same over time. As ``values``: instants and
-durations are milliseconds, 0 for never.
+"""What the console answers about workflows: lists, the picture of one, and the same over time. As in ``replies``,
+instants and durations are milliseconds, 0 for never.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Looking at a record with a filter: whether each of its parts holds."""
+"""Applies a filter to a record: whether each part of the filter holds."""
 
 from __future__ import annotations
 

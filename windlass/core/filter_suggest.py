@@ -1,4 +1,4 @@
-"""What could stand next in a filter that somebody writes: which word is under the pen, and what fits there. Pure."""
+"""Suggestions for a filter while it is being written: which word the cursor is in, and what fits there. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ _NAMED = re.compile(r"([A-Za-z_]+)((?:\.[^\s:.\"\\]+)*):(?:.*,)?", re.DOTALL)
 
 
 class Pen(NamedTuple):
-    """Where somebody writes: what is written of a name, or of a value of ``name``. ``start``: where that begins."""
+    """Where the user is writing: ``written`` is the begun part of a name, or of a value of ``name``; ``start``: where
+    it begins.
+    """
 
     name: str
     written: str
@@ -26,14 +28,14 @@ class Pen(NamedTuple):
 
 
 class Suggestion(msgspec.Struct, frozen=True):
-    """``filter``: the whole with the word in it; ``means``: what the word is."""
+    """``filter``: the whole filter with the suggested word in it; ``means``: what that word is."""
 
     filter: str
     means: str = ""
 
 
 def pen_of(text: str, at: int) -> Pen:
-    """The word that ends where the pen is."""
+    """The word that ends at the cursor."""
     found = _BEFORE.search(text[:at])
     if found is None:
         return Pen("", "", at)
@@ -45,7 +47,7 @@ def pen_of(text: str, at: int) -> Pen:
 
 
 def suggestions(text: str, at: int, known: Mapping[str, Iterable[str]]) -> list[Suggestion]:
-    """What fits where the pen is, the best first. ``known``: values by name; states are known here."""
+    """What fits at the cursor, the best first. ``known``: values by name; the states are known here."""
     pen = pen_of(text, at)
     before, behind = text[: pen.start], text[at:]
     if not pen.name:
@@ -62,7 +64,7 @@ def suggestions(text: str, at: int, known: Mapping[str, Iterable[str]]) -> list[
 
 
 def _fitting(words: Sequence[tuple[str, str]], written: str) -> list[tuple[str, str]]:
-    """Those that begin so, before those that only have it in them."""
+    """The words that contain what was written; those that begin with it come first."""
     begin = [each for each in words if each[0].lower().lstrip('"').startswith(written)]
     within = [each for each in words if written and each not in begin and written in each[0].lower()]
     return [*begin, *within][:MOST]

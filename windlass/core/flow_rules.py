@@ -1,7 +1,7 @@
-"""From what options say to the terms of one call: rules about arguments in, values out.
+"""From options to the terms of one call: options about arguments go in, values come out.
 
-An option may be a value, the names of arguments, or a function of them; a job carries only what that came to. This
-module parses such options, checks them against a task's signature and works them out. It knows no app and no store.
+An option may be a value, names of arguments, or a function of them; a job carries only the resulting value. This module
+parses such options, checks them against a task's signature and works them out. It knows no app and no store.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PLAIN = Terms()
 
 
 class FromArguments(msgspec.Struct, frozen=True):
-    """A function of a call's arguments. It is given those it names, or all of them by ``**``."""
+    """A function of a call's arguments. It is given the arguments it names; ``**`` gives it all of them."""
 
     fn: Callable[..., object]
     names: tuple[str, ...] | None = None
@@ -41,7 +41,9 @@ UniqueRule = KeyRule | bool
 
 
 class FlowRules(msgspec.Struct, frozen=True, kw_only=True):
-    """What all layers of options say of when a job may come in and start, before the arguments are looked at."""
+    """What the options of all layers together say about when a job may come in and start, before the arguments are
+    known.
+    """
 
     key: KeyRule = ""
     key_limit: int = 0
@@ -65,14 +67,16 @@ FLOW_NAMES = frozenset(FlowRules.__struct_fields__)
 
 
 def make_flow(merged: Mapping[str, Any]) -> FlowRules | None:
-    """The part of a job's options that is about flow, None where nothing is said of it."""
+    """The flow part of a job's options; None where no option is about flow."""
     if FLOW_NAMES.isdisjoint(merged):
         return None
     return FlowRules(**{name: value for name, value in merged.items() if name in FLOW_NAMES})
 
 
 class Asked(NamedTuple):
-    """One call whose terms are wanted. ``bind``: its arguments by name, with defaults; None where nobody knows them."""
+    """One call whose terms are wanted. ``bind`` gives its arguments by name, with defaults, or None where they are not
+    known.
+    """
 
     task: str
     payload: bytes
@@ -80,7 +84,7 @@ class Asked(NamedTuple):
 
 
 def make_terms(flow: FlowRules, asked: Asked) -> Terms | None:
-    """The terms of one call; None for a job that has none."""
+    """The terms of one call; None for a call that needs none."""
     key = _key(flow, asked)
     unique = _unique(flow, asked)
     debounced = bool(unique) and flow.unique_policy == "debounce"
@@ -107,7 +111,7 @@ def make_terms(flow: FlowRules, asked: Asked) -> Terms | None:
 
 
 def quiet_time(flow: FlowRules, terms: Terms | None) -> int:
-    """The delay a debounced call has by itself."""
+    """The delay that debouncing alone gives a call."""
     return flow.unique_for if terms is not None and terms.unique and flow.unique_policy == "debounce" else 0
 
 
@@ -143,12 +147,12 @@ def _units(flow: FlowRules, asked: Asked) -> int:
 
 
 def unique_key(task: str, text: str) -> str:
-    """The unique key of a task's jobs: tasks do not share theirs."""
+    """A text as a unique key of one task. Tasks do not share unique keys."""
     return fit(f"{task}:{text}")
 
 
 def fit(text: str) -> str:
-    """A key that every engine can keep: printable and bounded, a digest in place of what is not."""
+    """A key that every engine can keep: printable and short. Any other text becomes its digest."""
     if len(text) <= UNIQUE_MAX and text.isprintable():
         return text
     start = "".join(letter for letter in text[:100] if letter.isprintable())
@@ -160,7 +164,7 @@ def _hash(data: bytes) -> str:
 
 
 def _digest(asked: Asked) -> str:
-    """One for all arguments: those given and those by default alike."""
+    """A digest of all arguments. An argument left to its default counts like the same value given."""
     if asked.bind is None:
         return _hash(asked.payload)
     try:
@@ -170,7 +174,7 @@ def _digest(asked: Asked) -> str:
 
 
 def _made(rule: tuple[str, ...] | FromArguments, asked: Asked, option: str) -> str:
-    """What a key comes to: of a function, or of the arguments named."""
+    """The value of a key: the function's answer, or a text of the arguments named."""
     if isinstance(rule, FromArguments):
         return key_text(_call(rule, asked, option), f"task {asked.task}: {option} came to")
     arguments = _arguments(asked, option)
@@ -212,7 +216,7 @@ _SIMPLE = (str, int, float, Decimal, UUID)
 
 
 def key_text(value: object, what: str) -> str:
-    """A text, a number or a UUID as a key; anything else is an error."""
+    """A text, number or UUID as the text of a key. Other kinds of values are errors."""
     if isinstance(value, str):
         text = str.__str__(value)
     elif isinstance(value, int) and not isinstance(value, bool):
@@ -230,7 +234,7 @@ def key_text(value: object, what: str) -> str:
 
 
 def parse_key(value: object, what: str) -> KeyRule:
-    """None is no key."""
+    """Read a ``key`` option. None means no key."""
     if value is None:
         return ""
     if callable(value):
@@ -246,7 +250,7 @@ def parse_key(value: object, what: str) -> KeyRule:
 
 
 def parse_unique(value: object, what: str) -> UniqueRule:
-    """True: all arguments. None and False: not unique."""
+    """Read a ``unique`` option. True: all arguments make the key. None and False: the job is not unique."""
     if value is None or isinstance(value, bool):
         return bool(value)
     return parse_key(value, what)
@@ -275,7 +279,7 @@ def parse_function(fn: Callable[..., object], what: str) -> FromArguments:
 
 
 def check_rules(layer: Mapping[str, Any], signature: inspect.Signature, where: str) -> None:
-    """A task's rules can name only arguments that it has."""
+    """Check that a task's rules name only arguments the task has."""
     parameters = signature.parameters.values()
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return

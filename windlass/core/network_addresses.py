@@ -1,6 +1,7 @@
-"""Which network addresses are whose: this machine, a network of one's own, a cloud's keys, the public internet.
+"""Whose a network address is: this machine's, a private network's, a cloud's credential service's, or the public
+internet's.
 
-Pure: names are resolved elsewhere, and each address that comes of it is judged here.
+Pure: names are resolved elsewhere, and every address they resolve to is judged here.
 """
 
 from __future__ import annotations
@@ -47,14 +48,14 @@ _NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+", re.IGNORECASE)
 
 
 class Allowed(msgspec.Struct, frozen=True):
-    """What may be reached besides the public internet. ``private``: this machine and networks of one's own."""
+    """The addresses allowed besides the public internet. ``private``: this machine and private networks."""
 
     private: bool = False
     networks: tuple[Network, ...] = ()
 
 
 def parse_allowed(given: object, where: str) -> Allowed:
-    """From ``True``, ``False`` or a list of networks such as ``["10.1.0.0/16"]``."""
+    """Read the option: ``True``, ``False`` or a list of networks such as ``["10.1.0.0/16"]``."""
     if isinstance(given, bool):
         return Allowed(private=given)
     if isinstance(given, str) or not isinstance(given, Iterable):
@@ -85,7 +86,7 @@ def meant(address: Address) -> Address:
 
 
 def refusal(text: str, allowed: Allowed) -> str:
-    """Why this address may not be reached, empty where it may."""
+    """The reason why this address may not be reached; empty where it may."""
     written = ip_address(text.partition("%")[0])
     address = meant(written)
     if _within(written, allowed.networks) or _within(address, allowed.networks):
@@ -102,10 +103,10 @@ def refusal(text: str, allowed: Allowed) -> str:
 
 
 def host_refusal(host: str, allowed: Allowed) -> str:
-    """Why a host of a URL may not be reached, as far as it can be told without resolving it; empty where it may be.
+    """The reason why a URL's host may not be reached, as far as the text tells; empty where it may.
 
-    A number that is no ordinary address is refused whoever allows it: resolvers read ``0x7f.1`` and ``2130706433`` as
-    127.0.0.1, and not all in the same way.
+    A host that is an unusual number is always refused: resolvers read ``0x7f.1`` and ``2130706433`` as 127.0.0.1, but
+    not all of them do.
     """
     if _NUMBER.fullmatch(host.rstrip(".").rpartition(".")[2]) or ":" in host:
         try:

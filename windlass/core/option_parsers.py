@@ -1,4 +1,6 @@
-"""Parsers that options of all kinds are made of: from what a user wrote to what the code uses, or a clear error."""
+"""Parsers that all kinds of options are made of. Each turns what a user wrote into what the code uses, or raises a
+clear error.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def plain_function(fn: F, what: str) -> F:
-    """A function whose answer is there when it returns; an async one would answer a coroutine, which nobody awaits."""
+    """Refuse an async function where the answer is needed at once: its coroutine would never be awaited."""
     if inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(type(fn).__call__):
         raise ConfigError(f"{what} is the async function {fn!r}; give a plain one: its answer is needed at once")
     return fn

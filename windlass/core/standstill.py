@@ -1,6 +1,7 @@
-"""Notices of what stands still: told when it begins, not again while it lasts. Reads no clock.
+"""Notices of queues and schedules that stand still: told when the standstill begins, and not again while it lasts.
+Reads no clock.
 
-A book remembers of what was told. What moves again is forgotten, and is news when it stops the next time.
+The book remembers which ones were told. One that moves again is forgotten, and is told anew at its next standstill.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from windlass.core.schedule import GONE
 
 
 def stands_still(facts: QueueFacts, patience: int) -> bool:
-    """Whether nothing has become of a queue's jobs for so long."""
+    """Whether no job of a queue has ended for so long although jobs wait."""
     flow = flow_of(facts)
     if facts.oldest_ready < patience:
         return False
@@ -26,7 +27,7 @@ def tell_of_queues(
     book: NoticeBook, rules: Iterable[NoticeRule], app: str, queues: Mapping[str, QueueFacts], now: int,
     muted: Muted = NONE,
 ) -> None:  # fmt: skip
-    """What is muted is not told, and is news when the mute ends and it still stands still."""
+    """Tell of queues that stand still. A muted queue is told when the mute ends, if it still stands still then."""
     told: list[str] = []
     for rule in rules:
         for name, facts in queues.items() if "stuck" in rule.on else ():

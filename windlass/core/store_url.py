@@ -10,8 +10,8 @@ _SECRET_OPTION = re.compile(r"([?&]\w*password=)[^&]*")
 def redact_url(url: str) -> str:
     """A store's URL without its passwords, to be shown.
 
-    It must also hold for a URL that cannot be read, such as one with a ``/``, ``?`` or ``#`` in its password. So it
-    goes by the last ``@`` wherever that is, and rather hides too much.
+    The URL may be one that cannot be parsed, with a ``/``, ``?`` or ``#`` in its password. So everything before the
+    last ``@`` is treated as secret, and rather too much is hidden.
     """
     scheme, mark, rest = url.partition("://")
     before, at, behind = rest.rpartition("@")

@@ -1,4 +1,6 @@
-"""How failures slow down who goes on failing. Pure: what is counted, and how long that makes the next try wait."""
+"""How failures slow down a client that keeps failing. Pure: it counts failures and says how long the next try must
+wait.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,9 @@ import msgspec
 
 
 class Strikes(msgspec.Struct, frozen=True, array_like=True):
-    """Failures of late: how many, when the last was (an instant), and a mark of what was tried then."""
+    """The recent failures of a client: how many, when the last one was (an instant), and a mark of what was
+    tried then.
+    """
 
     count: int = 0
     at: int = 0
@@ -14,8 +18,9 @@ class Strikes(msgspec.Struct, frozen=True, array_like=True):
 
 
 class StrikeRule(msgspec.Struct, frozen=True):
-    """``free`` failures cost nothing; each after that doubles the wait, from ``step`` to ``most`` ms. Without another
-    for ``forget`` ms all are forgotten. ``forget`` is longer than ``most``: who waited is still known.
+    """``free`` failures cost nothing; each further one doubles the wait, from ``step`` to ``most`` ms. After ``forget``
+    ms without a failure all are forgotten. ``forget`` is longer than ``most``, so that a client that waited is still
+    known.
     """
 
     free: int
@@ -24,15 +29,17 @@ class StrikeRule(msgspec.Struct, frozen=True):
     forget: int
 
     def wait(self, strikes: Strikes, now: int) -> int:
-        """How many ms until the next try is looked at."""
+        """Milliseconds until the next try is looked at."""
         if strikes.count < self.free or not self.is_known(strikes, now):
             return 0
         doubled = min(strikes.count - self.free, 30)
-        until = min(strikes.at, now) + min(self.step << doubled, self.most)  # another machine's clock may be ahead
+        until = min(strikes.at, now) + min(self.step << doubled, self.most)  # the clock of another machine may be ahead
         return max(until - now, 0)
 
     def strike(self, strikes: Strikes, now: int, mark: str) -> Strikes:
-        """One more failure. The same thing tried again is no other guess, so a forgotten script does not add up."""
+        """The strikes with one more failure. A repetition of the same try is not counted, so a forgotten script does
+        not add up.
+        """
         if not self.is_known(strikes, now):
             return Strikes(1, now, mark)
         if strikes.mark == mark:
@@ -40,5 +47,5 @@ class StrikeRule(msgspec.Struct, frozen=True):
         return Strikes(strikes.count + 1, now, mark)
 
     def is_known(self, strikes: Strikes, now: int) -> bool:
-        """Whether there were failures of late."""
+        """Whether the client has failed recently."""
         return strikes.count > 0 and now - strikes.at < self.forget

@@ -1,7 +1,7 @@
-"""Annotations like ``Receipt | Failure``: a tagged struct beside an object that bears no tag.
+"""Annotations such as ``Receipt | Failure``: a tagged struct or an object without a tag.
 
-msgspec tells the members of a union apart by their tags, or by what kind of JSON they are, and refuses a union that has
-both an untagged object and a tagged one. The tag is enough to tell: what bears it is the one, anything else the other.
+msgspec tells the members of a union apart by tag or by kind of JSON, and refuses a union of a tagged object and an
+untagged one. The tag is enough: an object that has it is the struct, any other is the untagged one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DecHook = Callable[[type, Any], Any]
 class _Either(type):
     """The type of such a union. The codec's hook reads it like a model, by ``model_validate``.
 
-    msgspec checks that what a hook gave is of the type it was asked for, which is the hook's own business here.
+    msgspec checks that a hook's answer is of the type it asked for; for this type every answer is accepted.
     """
 
     def __instancecheck__(cls, value: object) -> bool:
@@ -28,7 +28,7 @@ class _Either(type):
 
 
 def readable(hint: Any, dec_hook: DecHook) -> Any:
-    """The same annotation, with such unions made into types that the decoder's hook can read."""
+    """The annotation with such unions replaced by types that the decoder's hook can read."""
     origin, args = get_origin(hint), get_args(hint)
     if origin is Union or origin is types.UnionType:
         return hint if _is_plain(hint) else _either(hint, args, dec_hook)

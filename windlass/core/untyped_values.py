@@ -1,7 +1,7 @@
-"""Where no annotation says what a value is: what JSON would quietly make something else of is refused there, by place.
+"""Values without an annotation. JSON would silently change some of them (bytes to text, sets to lists, other keys to
+text): these are refused here, with their place.
 
-Bytes would come back as text, sets as lists, and keys that are no text as text. With an annotation that says so they
-come back as themselves; without one nobody would notice until it is too late.
+With an annotation the decoder restores them; without one the loss would be noticed too late.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LISTS = (list, tuple)
 
 
 def is_loose(hint: Any) -> bool:
-    """Whether an annotation leaves open what a value is: none, ``Any``, ``list``, ``dict[str, Any]`` and the like."""
+    """Whether an annotation leaves open what the value is: none, ``Any``, ``list``, ``dict[str, Any]`` and the like."""
     if hint is Any or hint is object or hint in (list, tuple, dict):
         return True
     origin, inner = typing.get_origin(hint), typing.get_args(hint)

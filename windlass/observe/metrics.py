@@ -1,8 +1,8 @@
-"""The store's numbers for Prometheus: counters of all that ever happened, and how things are now.
+"""The store's numbers for Prometheus: counters of everything that ever happened, and the state now.
 
-They are of the whole app, whichever process is asked, and exact: engines count in the write that changes a job. A
-scrape is a handful of reads, some shared with the dashboard's own. Labels are names of queues, tasks, gates and
-schedules, of which bounded numbers are told apart; what is beyond is told together, and that it is.
+They cover the whole app, whichever process is asked, and are exact: engines count in the write that changes a job. A
+scrape is a handful of reads, some shared with the dashboard. Labels are names of queues, tasks, gates and schedules. A
+bounded number of names get series of their own; the rest are counted together, and a metric says so.
 """
 
 from __future__ import annotations
@@ -88,10 +88,10 @@ _Counted = dict[_Pair, dict[str, int]]
 
 
 def _fold(app: Windlass, totals: Iterable[Total]) -> tuple[_Counted, int]:
-    """Counts by pair of queue and task, and how many pairs are told together.
+    """Counts by pair of queue and task, and how many pairs are counted together.
 
-    Declared tasks are there before anything happens: a counter that begins above 0 has no increase that an alert could
-    see. A pair that was once told apart stays so: else a counter would go back when it leaves the others.
+    Declared tasks have series before anything happens: a counter that begins above 0 has no increase that an alert
+    could see. A pair that once had a series of its own keeps it, or the common counter would go back.
     """
     counted: _Counted = defaultdict(dict)
     for task in app.tasks.values():
@@ -133,7 +133,7 @@ def _queues(now: StoreState, names: list[str]) -> Iterator[Metric]:
     oldest = {(queue.name,): max(0, queue.oldest_ready) / 1000 for queue in told}
     yield numbers("windlass_queue_oldest_ready_seconds", oldest)
     yield numbers("windlass_queue_lanes", {(queue.name,): queue.lanes for queue in told})
-    # Nobody serves a queue by the name of the others, and an alert must not take that for a lack of workers.
+    # No worker serves a queue called OTHER, and an alert must not take that for a lack of workers.
     served = {name: workers for name, workers in serving.items() if name != OTHER}
     yield numbers("windlass_queue_workers", {(name,): len(workers) for name, workers in served.items()})
     slots = {(name,): sum(worker.presence.concurrency for worker in workers) for name, workers in served.items()}
@@ -143,7 +143,7 @@ def _queues(now: StoreState, names: list[str]) -> Iterator[Metric]:
 
 
 def _states(queue: QueueInfo) -> dict[str, int]:
-    """All states a dashboard draws, also where there is no job."""
+    """All states a dashboard draws, also those without jobs."""
     return {**dict.fromkeys(("ready", "running", "scheduled", "waiting", "failed"), 0), **queue.counts}
 
 
@@ -166,7 +166,9 @@ def _workers(now: StoreState) -> Iterator[Metric]:
 
 
 def _gates(now: StoreState) -> list[LimitInfo]:
-    """Gates of queues, tasks and breakers that say something. Those of keys are as many as there are keys."""
+    """The gates of queues, tasks and breakers that say something. Gates of keys are left out, as there are as many as
+    keys.
+    """
     known = [
         gate for gate in now.gates.values() if gate.note or gate.closed_for or gate.waiting or gate.limits != NO_LIMITS
     ]
@@ -185,7 +187,7 @@ def _limits(gates: list[LimitInfo]) -> Iterator[Metric]:
 
 
 def _breakers(app: Windlass, now: StoreState) -> Metric:
-    """Those that the app names, and those with a gate in the store."""
+    """The breakers the app names, and those with a gate in the store."""
     prefix = breaker_gate("")
     names = {task.layer["breaker"] for task in app.tasks.values() if task.layer.get("breaker")} | app.breakers.keys()
     names |= {name.removeprefix(prefix) for name in now.gates if name.startswith(prefix)}

@@ -1,4 +1,4 @@
-"""Metrics made of numbers and of the table of names: kinds, help texts and labels come from there alone."""
+"""Makes Prometheus metrics of numbers; the table of names gives each its kind, help text and labels."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def numbers(name: str, values: Mapping[Labels, float]) -> Metric:
 
 
 def number(name: str, value: float) -> Metric:
-    """One without labels."""
+    """A metric without labels."""
     return numbers(name, {(): value})
 
 
 def histogram(name: str, cells: Iterable[tuple[tuple[str, ...], Sequence[int], int]]) -> Metric:
-    """Of label values, cells as charts have them, and their sum in ms."""
+    """A histogram: for each set of label values the cells, as in charts, and the sum in ms."""
     spec = EVERY[name]
     metric = HistogramMetricFamily(name, spec.text, labels=spec.labels)
     for labels, counts, ms in cells:

@@ -9,7 +9,7 @@ from windlass.web import api_reads, api_writes
 from windlass.web.jobfeed import JobState
 from windlass.web.operation import EVENTS, LINES, Operation
 
-# Specific paths before those with a name at their end: a name may have slashes in it.
+# Fixed paths come before those that end in a name, as a name may have slashes in it.
 TABLE: tuple[Operation, ...] = (
     Operation("GET", "/me", api_reads.me),
     Operation("GET", "/overview", api_reads.overview),

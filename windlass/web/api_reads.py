@@ -1,4 +1,4 @@
-"""The reads of the JSON API: each asks the console and answers what it says."""
+"""The reads of the JSON API: each asks the console and returns its answer."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from windlass.web.streams import EventStream
 
 
 async def me(console: Console) -> ask.Me:
-    """Who you are here, and what you may do."""
+    """Who the server takes you for, and what you may do."""
     access = console.access
     return ask.Me(user=access.user, rights=sorted(access.rights), queues=list(access.queues))
 
@@ -72,7 +72,7 @@ async def job_logs(console: Console, asked: ask.LogsQuery, id: str) -> list[LogR
 
 async def follow_job(console: Console, request: Request, id: str) -> Response:
     """One job's events: ``state``, ``log``, ``end``. Resumes by Last-Event-ID."""
-    await console.job(id)  # whether it is there, for these eyes
+    await console.job(id)  # raises if the user may not see the job
     access, feeds = console.access, site_of(request).feeds
     values = "values" in access.rights
 
@@ -182,7 +182,7 @@ async def count_jobs(console: Console, asked: ask.FilterQuery) -> Count:
 
 
 async def suggest_filter(console: Console, asked: ask.SuggestQuery) -> list[Suggestion]:
-    """What could stand next in a filter that somebody writes: each is the whole filter, and what is new in it."""
+    """Suggestions for a filter that is being written: each is the whole filter, and the new part of it."""
     return await console.suggest(asked.filter, asked.at)
 
 
@@ -190,13 +190,13 @@ async def export_jobs(console: Console, request: Request, asked: ask.ExportQuery
     """The jobs that a filter finds, as lines of JSON, to be kept as a file."""
     headers = {"content-disposition": 'attachment; filename="jobs.jsonl"'}
     lines = console.export(asked.filter, 1 if request.method == "HEAD" else asked.limit)
-    # What is wrong with the filter, or with the store, is an answer and not the end of one that has begun.
+    # Read the first line now: an error of the filter or the store is then an answer, not the end of a started one.
     first = await anext(lines, b"")
     return StreamingResponse(begun(first, lines), headers=headers, media_type=LINES)
 
 
 async def begun(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The same lines, where the first was read already."""
+    """The same lines, of which the first has been read already."""
     yield first
     async for line in rest:
         yield line

@@ -63,32 +63,32 @@ async def pause_queue(console: Console, name: str) -> QueueRow:
 
 
 async def resume_queue(console: Console, name: str) -> QueueRow:
-    """Take a pause back, and the end of intake."""
+    """End a pause, and end draining."""
     return await console.resume_queue(name)
 
 
 async def drain_queue(console: Console, name: str) -> QueueRow:
-    """Take no new jobs in."""
+    """Refuse new jobs."""
     return await console.drain_queue(name)
 
 
 async def tune_queue(console: Console, asked: ask.Limits, name: str) -> QueueRow:
-    """Say other limits than the code does."""
+    """Set limits that go over those in the code."""
     return await console.tune_queue(name, **given(asked))
 
 
 async def untune_queue(console: Console, name: str) -> QueueRow:
-    """Let the limits in the code hold again."""
+    """Put the limits in the code back into effect."""
     return await console.untune_queue(name)
 
 
 async def purge_queue(console: Console, asked: ask.Purge, name: str) -> Changed:
-    """Delete the jobs of a queue, a bounded number in one step: again while the answer has a cursor."""
+    """Delete the jobs of a queue, a bounded number per call: call again while the answer has a cursor."""
     return await console.purge_queue(name, asked.confirm, asked.states)
 
 
 async def move_queue(console: Console, asked: ask.MoveAll, name: str) -> Changed:
-    """Move the jobs of a queue to another, a bounded number in one step: again while the answer has a cursor."""
+    """Move the jobs of a queue to another, a bounded number per call: call again while the answer has a cursor."""
     return await console.move_queue(name, asked.to, asked.states)
 
 
@@ -98,17 +98,17 @@ async def pause_task(console: Console, name: str) -> TaskRow:
 
 
 async def resume_task(console: Console, name: str) -> TaskRow:
-    """Take a pause back."""
+    """End a pause."""
     return await console.resume_task(name)
 
 
 async def tune_task(console: Console, asked: ask.TaskLimits, name: str) -> TaskRow:
-    """Say other limits than the code does."""
+    """Set limits that go over those in the code."""
     return await console.tune_task(name, **given(asked))
 
 
 async def untune_task(console: Console, name: str) -> TaskRow:
-    """Let the limits in the code hold again."""
+    """Put the limits in the code back into effect."""
     return await console.untune_task(name)
 
 
@@ -143,27 +143,27 @@ async def auto_breaker(console: Console, name: str) -> BreakerInfo:
 
 
 async def pause_schedule(console: Console, asked: ask.Why, name: str) -> ScheduleRow:
-    """It does not run until it is resumed."""
+    """Pause a schedule until it is resumed."""
     return await console.pause_schedule(name, asked.reason)
 
 
 async def resume_schedule(console: Console, name: str) -> ScheduleRow:
-    """It runs again, from its next time on."""
+    """Resume a schedule, from its next time on."""
     return await console.resume_schedule(name)
 
 
 async def run_schedule(console: Console, name: str) -> ask.Enqueued:
-    """Run it now, besides its times."""
+    """Run a schedule now, besides its times."""
     return ask.Enqueued(await console.run_schedule(name))
 
 
 async def edit_schedule(console: Console, asked: ask.NewTimes, name: str) -> ScheduleRow:
-    """Give it other times."""
+    """Give a schedule other times."""
     return await console.edit_schedule(name, asked.spec, asked.tz)
 
 
 async def remove_schedule(console: Console, name: str) -> ask.Done:
-    """Forget it. One that the code declares comes back with the next worker."""
+    """Delete a schedule. One that the code declares comes back with the next worker that starts."""
     await console.remove_schedule(name)
     return ask.Done()
 
@@ -179,12 +179,12 @@ async def retry_workflow(console: Console, id: str) -> WorkflowDetail:
 
 
 async def mute_warning(console: Console, asked: ask.NewMute) -> Warn:
-    """Let a warning be heard no more for a time: it is shown as muted, and nobody is notified of it."""
+    """Mute a warning for a time: it is shown as muted, and no notice of it is sent."""
     return await console.mute_warning(asked.code, asked.where, asked.lasts, asked.reason)
 
 
 async def unmute_warning(console: Console, asked: ask.Warned) -> Warn:
-    """Let a warning be heard again."""
+    """End the mute of a warning."""
     return await console.unmute_warning(asked.code, asked.where)
 
 

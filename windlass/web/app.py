@@ -53,7 +53,7 @@ def windlass_dashboard(
         exception_handlers=handlers,
         lifespan=closing,
     )
-    dashboard.router.redirect_slashes = False  # it would make an absolute address from a header
+    dashboard.router.redirect_slashes = False  # it would build an absolute address from a header
     dashboard.state.site = site
     dashboard.state.key = entrance.local.key if entrance.local else ""
     return dashboard
@@ -78,6 +78,6 @@ class Files(StaticFiles):
 
 @asynccontextmanager
 async def closing(dashboard: Starlette) -> AsyncIterator[None]:
-    """Where a server does say that it stops: let go of the store."""
+    """Close the store's connection, on servers that tell applications when they stop."""
     yield
     await dashboard.state.site.app.close()

@@ -1,8 +1,9 @@
-"""No other site may change anything with a visitor's browser (CSRF), and no answer depends on a request too large.
+"""Protection against requests that another site causes in a visitor's browser (CSRF), and against bodies that are too
+large.
 
-A page carries a token that is made from a cookie only this site's pages come with. A request that changes something
-shows the token in a header, says JSON, and must not come from another site. Requests with a Bearer token need none of
-it: no browser sends one by itself.
+A page carries a token made from a cookie that only this site sets. A request that changes something shows the token in
+a header, has a JSON body, and must not come from another site. Requests with a Bearer token need none of this: no
+browser sends one by itself.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ _COOKIE = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
 class Seal(NamedTuple):
-    """A visitor's cookie and the token of the pages made for it. ``fresh``: the browser does not have it yet."""
+    """A visitor's cookie and the token of the pages made for it. ``fresh``: the browser does not have the
+    cookie yet.
+    """
 
     cookie: str
     token: str
@@ -39,7 +42,7 @@ class Seal(NamedTuple):
 
 
 def seal_of(request: Request, user: str) -> Seal:
-    """The token also names the user: a page left open does not act for who signed in after."""
+    """The token also depends on the user: a page left open does not act for the user who signed in after."""
     cookie = request.cookies.get(COOKIE, "")
     fresh = not _COOKIE.fullmatch(cookie)
     if fresh:
@@ -69,7 +72,7 @@ def check_unsafe(request: Request, seal: Seal) -> None:
 
 
 def check_origin(request: Request) -> None:
-    """Browsers say where a request comes from, newer ones by Sec-Fetch-Site, all of them by Origin."""
+    """Refuse a request from another site. Browsers name it, newer ones in Sec-Fetch-Site, all of them in Origin."""
     site = request.headers.get("sec-fetch-site")
     origin = request.headers.get("origin")
     if site is not None:
@@ -81,7 +84,7 @@ def check_origin(request: Request) -> None:
 
 
 def same_host(origin: str, host: str) -> bool:
-    """The scheme may differ: a proxy in front often ends TLS."""
+    """Whether the hosts are the same. The scheme may differ: a proxy in front often ends TLS."""
     try:
         return bool(host) and urlsplit(origin).netloc.lower() == host.lower()
     except ValueError:
@@ -89,8 +92,8 @@ def same_host(origin: str, host: str) -> bool:
 
 
 async def read_body(request: Request) -> bytes:
-    """The whole body, if it is JSON and not too large. Without one there is nothing to be mistaken for something else,
-    and its kind does not matter.
+    """The whole body, which must be JSON and not too large. An empty body may have any content type, as it cannot be
+    misread.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     size = 0

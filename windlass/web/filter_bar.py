@@ -1,4 +1,4 @@
-"""The filter bar: chips and selects that change one word of a filter's text, so that the text is all there is."""
+"""The filter bar: chips and selects that each change one word of the filter's text. The text is the only state."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ _JOINED = re.compile(r"(?:^|\s)(?:[-(]*\(|OR(?=\s|$))")
 
 
 class Chip(msgspec.Struct, frozen=True, kw_only=True):
-    """A state to pick. ``filter``: what the filter becomes. ``count``: where it is known without a search."""
+    """A state to pick. ``filter``: the filter after the pick. ``count``: how many jobs, where that is known without a
+    search.
+    """
 
     text: str
     filter: str
@@ -26,9 +28,9 @@ class Chip(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def with_term(text: str, name: str, value: str) -> str:
-    """The filter with one name set to a value, or without it where the value is empty.
+    """The filter with one name set to a value, or without the name if the value is empty.
 
-    What has OR or brackets in it is put in brackets as it is, and the name beside them.
+    A filter with OR or brackets is put into brackets as it is, with the term beside it.
     """
     if _JOINED.search(text):
         whole = re.sub(rf"(?<=\)) {name}:\S+$", "", text)
@@ -39,7 +41,7 @@ def with_term(text: str, name: str, value: str) -> str:
 
 
 def picked(filter: Filter) -> dict[str, str]:
-    """The one queue and the one task a filter names."""
+    """The single queue and the single task that a filter names."""
     found = {"queue": "", "task": "", "state": ""}
     for term in filter.terms:
         if term.name in found:
@@ -48,7 +50,7 @@ def picked(filter: Filter) -> dict[str, str]:
 
 
 def chips(text: str, filter: Filter, queues: list[QueueRow]) -> list[Chip]:
-    """All states; with counts where the filter names nothing but a state and a queue."""
+    """A chip for every state, with a count if the filter names nothing but a state and a queue."""
     chosen = picked(filter)
     rest = with_term(with_term(text, "state", ""), "queue", "")
     counted = not rest and (not any(term.name == "queue" for term in filter.terms) or bool(chosen["queue"]))

@@ -1,9 +1,9 @@
-"""Guessing of passwords and tokens, slowed down: failures are counted by address and by name, in the store.
+"""Slows down the guessing of passwords and tokens: failures are counted by address and by name, in the store.
 
-So all processes count together and a restart forgets nothing. Addresses and names are hashed into a fixed number of
-places with a key made of the passwords: nobody can fill the store, nor choose whose place to share. Who shows no
-failure of its own is never held up by a name's count, or somebody could keep a user out by guessing at the name.
-While the store is away each process counts for itself.
+So all processes count together, and a restart forgets nothing. Addresses and names are hashed into a fixed number of
+places, with a key made of the passwords: an attacker can neither fill the store nor choose whose place to share. A
+client without failures of its own is never held up by the count of a name, or guessing at a name would lock its user
+out. While the store is away each process counts for itself.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _strikes = msgspec.json.Decoder(Strikes)
 
 
 class Guess(msgspec.Struct, frozen=True):
-    """A try with a password or token. ``address`` and ``name`` are places; no name for a token."""
+    """A try with a password or token. ``address`` and ``name`` are places; a token has no name."""
 
     who: str
     origin: str
@@ -57,11 +57,11 @@ class Guess(msgspec.Struct, frozen=True):
 
 
 class GuessLimiter:
-    """The counts of one dashboard. ``secret``: the key of the hash, the same in all of its processes."""
+    """The counts of one dashboard. ``secret``: the key of the hash, the same in all its processes."""
 
     def __init__(self, app: Windlass, secret: bytes) -> None:
         self._app, self._secret = app, secret
-        self._counts: dict[str, Strikes] = {}  # of places, hence bounded
+        self._counts: dict[str, Strikes] = {}  # by place, hence bounded
         self._read_at: dict[str, int] = {}
 
     def guess_of(self, request: Request) -> Guess | None:
@@ -85,7 +85,9 @@ class GuessLimiter:
         return hmac.digest(self._secret, f"{kind} {text}".encode("utf-8", "surrogatepass"), hashlib.sha256)
 
     async def check(self, guess: Guess) -> None:
-        """``TooMany`` where it is not looked at. Nothing is awaited between this answer and the look."""
+        """Raise ``TooMany`` if the guess may not be looked at yet. Nothing is awaited between this check and
+        the look.
+        """
         await self._refresh(guess)
         now = now_ms()
         counts = {place: self._counts.get(place, Strikes()) for place in guess.rules}
@@ -97,19 +99,19 @@ class GuessLimiter:
             raise TooMany(-(-wait // 1_000))
 
     def strike(self, guess: Guess) -> dict[str, Strikes]:
-        """Count a failure here, at once; the counts before it."""
+        """Count a failure in this process, at once. Answers the counts before it."""
         before = {place: self._counts.get(place, Strikes()) for place in guess.rules}
         self._counts |= {place: rule.strike(before[place], now_ms(), guess.mark) for place, rule in guess.rules.items()}
         return before
 
     def forgive(self, before: Mapping[str, Strikes]) -> None:
-        """It was none: another way let the same request in."""
+        """Take a strike back: another way let the same request in."""
         self._counts |= before
 
     async def record(self, guess: Guess, before: Mapping[str, Strikes], known: bool, via: str) -> None:
-        """Count it for all, and write it down. ``known``: there is a user of that name."""
+        """Count the failure in the store and write the audit record. ``known``: a user of that name exists."""
         if all(self._counts[place] == strikes for place, strikes in before.items()):
-            return  # the same as the last time
+            return  # the same guess as the last time is not counted
         with suppress(StoreError):
             store = (await self._app.client()).store
             for place, rule in guess.rules.items():
@@ -141,7 +143,7 @@ class GuessLimiter:
 
 
 def merged(rule: StrikeRule, *counts: Strikes) -> Strikes:
-    """Of counts of one place the one that saw most of late."""
+    """Of several counts of one place, the one with the most recent failures."""
     known = [each for each in counts if rule.is_known(each, now_ms())]
     return max(known, key=lambda each: (each.count, each.at), default=Strikes())
 
@@ -154,7 +156,7 @@ def read(value: bytes) -> Strikes:
 
 
 def network_of(host: str) -> str:
-    """An address as it is counted: IPv6 by the network that one customer gets."""
+    """An address as it is counted: an IPv6 address by the network that one customer gets."""
     try:
         address = meant(ip_address(host.partition("%")[0]))
     except ValueError:

@@ -1,6 +1,6 @@
 """``job_events``: one job's events for the browsers of an application's own users, mounted in that application.
 
-It shows nothing to anybody without the application's word on this user and this job.
+It shows a job only after the application has permitted it for this user.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The way in of a dashboard without ``auth``: whoever is on this machine and was given its link, to look only.
+"""The way into a dashboard without ``auth``: a user of this machine who was given its link may come in, to look only.
 
-That a connection comes from this machine says little: a proxy here lets in the world, and it need not say that it is
-one. So the link carries a random key, which a browser keeps as a cookie from then on and a script sends as a Bearer
-token; no proxy adds that by itself. What does show a proxy, or a web page whose own name was made to mean this machine
-(DNS rebinding), is refused as well, key or not.
+That a connection comes from this machine says little: a proxy here admits the whole world, and need not say that it is
+one. So the link carries a random key, which a browser then keeps as a cookie and a script sends as a Bearer token; no
+proxy adds that by itself. A request that shows signs of a proxy, or of a web page whose name was pointed at this
+machine (DNS rebinding), is refused even with the key.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ _HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+)(?::([0-9]{1,5}))?")
 
 
 class Local:
-    """Lets in who shows the key. Called once per request; ``Denied`` or ``Instead`` where it does not simply pass."""
+    """Lets in a client that shows the key. Called once per request; raises ``Denied`` or ``Instead`` unless the request
+    may pass.
+    """
 
     def __init__(self) -> None:
         self.key = os.environ.get(VARIABLE, "") or secrets.token_urlsafe(24)
@@ -71,17 +73,17 @@ class Local:
         return compare_digest(shown.encode("utf-8", "surrogatepass"), self.key.encode())
 
     def _welcome(self, request: Request, cookie: str) -> RedirectResponse:
-        """To the first page, whatever was asked for: nothing of the request goes into the address."""
+        """Redirect to the first page, whatever was asked for: nothing of the request goes into the address."""
         root = request.scope.get("root_path", "").rstrip("/")
         response = RedirectResponse(f"{root}/", 303)
-        # Lax: the link may be clicked in a terminal that is itself a web page. Who comes in this way changes nothing.
+        # Lax: the link may be clicked in a terminal that is itself a web page. Its visitor cannot change anything.
         response.set_cookie(
             cookie, self.key, path=root or "/", secure=request.url.scheme == "https", httponly=True, samesite="lax"
         )
         return response
 
     def _tell(self, request: Request) -> None:
-        """Where it is mounted in a program nobody printed the link: the log has it, once."""
+        """Log the link once, for a dashboard mounted in a program that does not print it."""
         if not self._told:
             self._told = True
             root = request.scope.get("root_path", "").rstrip("/")
@@ -90,7 +92,7 @@ class Local:
 
 
 def cookie_name(request: Request) -> str:
-    """Cookies of this machine are shared by all ports, so a dashboard's has a name of its own."""
+    """The cookie's name. All ports of a machine share its cookies, so each dashboard needs a name of its own."""
     place = f"{_port(request)} {request.scope.get('root_path', '')}"
     return f"windlass-key-{blake2b(place.encode(), digest_size=4).hexdigest()}"
 
@@ -103,7 +105,7 @@ def _port(request: Request) -> int | None:
 
 
 def check_place(request: Request) -> None:
-    """Refuse what did not come straight from this machine, as far as it can be told."""
+    """Refuse a request that did not come directly from this machine, as far as that can be told."""
     for name in request.headers:
         if name not in SENT_BY_BROWSERS and not name.startswith(FAMILIES):
             raise Denied(

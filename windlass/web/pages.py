@@ -1,5 +1,5 @@
-"""The pages: each asks the console and renders what it answers. Nothing is decided or kept here, and nothing changes
-anything: actions go to the JSON API.
+"""The pages: each asks the console and renders its answer. Pages decide, keep and change nothing: actions go to the
+JSON API.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ TALLIED = ("ready", "running", "scheduled", "waiting", "succeeded", "failed", "c
 
 
 class Bulk(msgspec.Struct, frozen=True):
-    """An action on many jobs. ``dialog``: what asks for its parameters first."""
+    """An action on many jobs. ``dialog``: the dialog that asks for its parameters."""
 
     name: str
     text: str
@@ -66,7 +66,7 @@ def console_of(request: Request) -> Console:
 
 
 async def page(request: Request, name: str, **context: Any) -> Response:
-    """A page, with what every page shows: the counts beside the navigation."""
+    """Render a page, with the counts beside the navigation that every page shows."""
     console = console_of(request)
     rows = await console.queues()
     heard = [warn for warn in await console.warnings() if not warn.muted_until]
@@ -170,7 +170,7 @@ async def one_workflow(request: Request) -> Response:
 
 
 class WorkflowView(msgspec.Struct, frozen=True):
-    """How a workflow is looked at, as its address says it: over ``time`` or as a graph, with some groups unfolded."""
+    """How a workflow is shown, as the page's address says: over ``time`` or as a graph, with some groups unfolded."""
 
     time: bool
     open: tuple[str, ...]
@@ -183,7 +183,7 @@ class WorkflowView(msgspec.Struct, frozen=True):
         return WorkflowView(time, self.open).query()
 
     def turned(self, key: str) -> str:
-        """With a group the other way: folded or unfolded."""
+        """The same view with one group folded if it was unfolded, and the reverse."""
         rest = tuple(name for name in self.open if name != key)
         return WorkflowView(self.time, rest if key in self.open else (*rest, key)).query()
 
@@ -208,7 +208,7 @@ async def limit_list(request: Request) -> Response:
 
 
 async def gates(console: Console) -> list[Any]:
-    """Breakers are listed by themselves."""
+    """The gates without breakers, which are listed by themselves."""
     return [row for row in await console.limits() if row.kind != "breaker"]
 
 
@@ -245,7 +245,7 @@ async def api_page(request: Request) -> Response:
     return await page(request, "api.html", operations=operations)
 
 
-# Ids and names may have slashes in them: they are the last part of a path.
+# Ids and names may have slashes in them, so they are the last part of a path.
 ROUTES = [
     Route("/", overview),
     Route("/jobs", job_list),

@@ -1,5 +1,5 @@
-"""What an event loop has of its own: connections and tasks belong to the loop they were made on, and one application
-may be served by several (threads of a WSGI server, tests).
+"""Objects that each event loop has of its own: connections and tasks belong to the loop they were made on, and several
+loops may serve one application (threads of a WSGI server, tests).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class PerLoop(Generic[T]):
-    """Makes one for each loop that asks. What was of a loop that is closed goes when another one asks."""
+    """Makes an object for each loop that asks. The object of a closed loop goes when another loop asks."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make

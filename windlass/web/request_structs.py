@@ -1,4 +1,4 @@
-"""What the API takes, as structs. Every text and list has a cap; nothing here knows how anything is done."""
+"""What the API takes, as structs. Every text and list has a cap. Nothing here knows how an action is done."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class FilterQuery(msgspec.Struct, kw_only=True):
 
 
 class SuggestQuery(msgspec.Struct, kw_only=True):
-    """``at``: how many characters of the filter stand before the pen; -1 for all."""
+    """``at``: how many characters of the filter stand before the cursor; -1 for all."""
 
     filter: Filter = ""
     at: Annotated[int, Meta(ge=-1, le=4_000)] = -1
@@ -132,7 +132,7 @@ class NewArgs(msgspec.Struct, kw_only=True):
 
 
 class Limits(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What is left out stays as it is; null is no limit."""
+    """A field that is left out stays as it is; null means no limit."""
 
     limit: Amount | UnsetType | None = UNSET
     rate: Text | UnsetType | None = UNSET
@@ -142,7 +142,7 @@ class Limits(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class TaskLimits(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What is left out stays as it is; null is no limit."""
+    """A field that is left out stays as it is; null means no limit."""
 
     limit: Amount | UnsetType | None = UNSET
     rate: Text | UnsetType | None = UNSET
@@ -172,7 +172,7 @@ class NewTimes(msgspec.Struct, kw_only=True):
 
 
 class OpenFor(msgspec.Struct, kw_only=True):
-    """``seconds``: null until told otherwise."""
+    """``seconds``: null keeps it open until it is closed by hand."""
 
     seconds: Annotated[float, Meta(gt=0, le=31_536_000)] | None = None
 
@@ -202,7 +202,7 @@ class NewView(msgspec.Struct, kw_only=True):
 
 
 class Me(msgspec.Struct, kw_only=True):
-    """Who the server takes one for."""
+    """The user, as the server knows them."""
 
     user: str
     rights: list[str]
@@ -218,5 +218,5 @@ class Done(msgspec.Struct):
 
 
 def given(asked: msgspec.Struct) -> dict[str, Any]:
-    """The fields that were given at all."""
+    """The fields that the request gave."""
     return {name: value for name, value in msgspec.structs.asdict(asked).items() if value is not UNSET}

@@ -1,4 +1,4 @@
-"""What a dashboard's streams share on each event loop, and how many there are."""
+"""What a dashboard's streams share on each event loop, and a limit on their number."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from windlass.web.streams import Gauge
 
 
 class Feeds:
-    """Nothing of it asks the store while nobody listens."""
+    """The shared reads of all streams. None of them asks the store while there are no listeners."""
 
     def __init__(self, app: Windlass, refresh: float) -> None:
         self.pulses = PerLoop(lambda: Pulse(app, refresh))

@@ -1,6 +1,6 @@
-"""The site: what one dashboard was set up with, its templates, and how a page is made.
+"""The site: the settings of one dashboard, its templates, and how a page is rendered.
 
-Pages get every value through Jinja's autoescape; nothing here or in the templates marks text of users as safe.
+Pages get every value through Jinja's autoescape; nothing here or in the templates marks users' text as safe.
 """
 
 from __future__ import annotations
@@ -83,9 +83,9 @@ def is_data(request: Request) -> bool:
 
 
 async def render(request: Request, name: str, **context: Any) -> Response:
-    """A page. Templates also get: ``site``; ``base``, the path of the dashboard without a slash at its end, before
-    every link (``{{ base }}/jobs``, ``{{ base }}/static/base.css``); ``path``, the page's own below it; ``access`` and
-    ``token`` of the visitor.
+    """Render a page. Templates also get: ``site``; ``base``, the path of the dashboard without a slash at its end,
+    which begins every link (``{{ base }}/jobs``, ``{{ base }}/static/base.css``); ``path``, the page's own path below
+    it; ``access`` and ``token`` of the visitor.
     """
     site = site_of(request)
     body = site.templates.get_template(name).render(

@@ -1,6 +1,7 @@
-"""How values look on pages: numbers, durations, times, sizes, and where a link leads. Pure but for the clock.
+"""The filters of the templates: how numbers, durations, times and sizes look on pages, and where a link leads. Pure but
+for the clock.
 
-These are the filters of the templates. They return plain text, which the templates escape; pictures come from ``svg``.
+They return plain text, which the templates escape; pictures come from ``svg``.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def counted(value: int, word: str) -> str:
 
 
 def dur(ms: float | None) -> str:
-    """A duration for people; a dash where nobody knows it."""
+    """A duration for people; a dash if it is not known."""
     if ms is None or not math.isfinite(ms):
         return "–"
     return show_ms(max(round(ms), 0)) if ms >= 1 or ms <= 0 else "<1ms"
@@ -89,14 +90,14 @@ def percent(value: float) -> str:
 
 
 def share(part: float) -> str:
-    """A part of a whole; a small one is never told as none."""
+    """A part of a whole in percent; a small part is never shown as 0."""
     if not part:
         return "0 %"
     return "<0.1 %" if part < 0.001 else f"{100 * part:.1f} %"
 
 
 def pace(a_minute: float) -> str:
-    """So many in a minute."""
+    """A number per minute, for people."""
     return svg.short(a_minute) if a_minute >= 100 or not a_minute else f"{a_minute:.2g}"
 
 
@@ -108,7 +109,7 @@ def rate(value: Rate) -> str:
 
 
 def iso(ms: int) -> str:
-    """An instant as machines and titles have it; what no calendar has is left as a number."""
+    """An instant in ISO 8601; one beyond the calendar stays a number."""
     try:
         return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     except (ValueError, OverflowError, OSError):
@@ -116,13 +117,13 @@ def iso(ms: int) -> str:
 
 
 def clock(ms: int) -> str:
-    """Hours, minutes and seconds in UTC; scripts write the visitor's own."""
+    """Hours, minutes and seconds in UTC; a script replaces them by the visitor's own time."""
     text = iso(ms)
     return text[11:19] if len(text) == 20 else text
 
 
 def in_zone(ms: int, zone: str) -> str:
-    """The clock on the wall where a schedule is at home: ``Fri 20 Nov, 03:00``. The zone stands above it."""
+    """An instant on the wall clock of a schedule's zone: ``Fri 20 Nov, 03:00``. The page names the zone above it."""
     try:
         at = datetime.fromtimestamp(ms / 1000, UTC if zone in ("", "UTC") else find_zone(zone, "schedule"))
     except (ConfigError, ValueError, OverflowError, OSError):
@@ -132,7 +133,7 @@ def in_zone(ms: int, zone: str) -> str:
 
 
 def ago(ms: int) -> str:
-    """How long ago, or in what time."""
+    """How long ago an instant was, or how far ahead it is."""
     past = now_ms() - ms
     told = show_ms(abs(past) // 1000 * 1000 if abs(past) >= 1000 else 0) if abs(past) >= 1000 else "now"
     if told == "now":
@@ -145,7 +146,7 @@ def to_ms(at: datetime) -> int:
 
 
 def newest(row: JobRow) -> int:
-    """The instant that says most of a job in its state."""
+    """The most telling instant of a job in its state."""
     if row.finished_at:
         return row.finished_at
     if row.state == "running":
@@ -165,7 +166,7 @@ def shape(name: str) -> str:
 
 
 def asked_of(row: WorkerRow) -> str:
-    """What a worker was told and does not do yet."""
+    """What a worker was ordered and does not do yet."""
     mode, said = TOLD.get(row.ordered, (row.mode, ""))
     return said if row.alive and row.mode != mode else ""
 
@@ -183,7 +184,7 @@ def first_word(text: str) -> str:
 
 
 def part(name: str) -> str:
-    """One part of a path, whatever is in it."""
+    """A text as one part of a path, whatever is in it."""
     return quote(name, safe="")
 
 
@@ -195,7 +196,7 @@ def as_json(value: Any) -> str:
 
 
 def closed(chart: Chart) -> list[Point]:
-    """The slots that are over: the open one has only begun, and a small line would seem to fall with it."""
+    """The slots that are over: the open one has only begun, and would look like a fall."""
     return [point for point in chart.points if not point.open]
 
 
@@ -212,7 +213,7 @@ def busy(chart: Chart) -> list[float | None]:
 
 
 def a_minute(chart: Chart, slots: int = 5) -> str:
-    """Jobs over in a minute, of late: the mean of the last slots that are over."""
+    """Jobs ended per minute recently: the mean of the last slots that are over."""
     late = closed(chart)[-slots:]
     if len(chart.points) < 2 or not late:
         return "0"
@@ -227,7 +228,7 @@ def graph(view: WorkflowDetail, base: str, unfold: Callable[[str], str]) -> Mark
 
 
 def lasted(bar: Bar, now: int) -> int | None:
-    """How long a row's code ran, till now while it does."""
+    """How long a row's code ran; up to now while it runs."""
     return max((bar.end or now) - bar.start, 0) if bar.start else None
 
 
@@ -235,7 +236,7 @@ def lasted(bar: Bar, now: int) -> int | None:
 
 
 def place(warn: Warn) -> Place | None:
-    """Where to do something about a warning."""
+    """The page where a warning can be acted on."""
     name = part(warn.where)
     places: dict[str, Place] = {
         "no_worker": (f"/queues/{name}", "Queue"),
@@ -250,7 +251,7 @@ def place(warn: Warn) -> Place | None:
 
 
 def reason_place(reason: Reason) -> Place | None:
-    """Where to look at what keeps a job."""
+    """The page that shows what keeps a job."""
     name = part(reason.by)
     if not name:
         return None

@@ -1,7 +1,8 @@
-"""A worker and the circuit breakers of its tasks: who may not start, and what became of those who did.
+"""A worker and the circuit breakers of its tasks: which jobs may not start, and what the ended ones mean for their
+breakers.
 
-Jobs that a breaker *holds* never get here while it is open: their gate keeps them in the store. This asks about the
-others, whose breakers let them fail or drop them, and reports for all.
+While a breaker is open, a gate in the store keeps the jobs that it *holds*. This module asks about the jobs whose
+breakers let them fail or drop them instead, and reports the outcomes of all.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class BreakerGuards:
-    """``asked``: the tasks whose jobs have to ask before they start."""
+    """``asked``: the tasks whose jobs must ask their breaker before they start."""
 
     def __init__(self, app: Windlass) -> None:
         named = {task.name: task.layer.get("breaker") for task in app.tasks.values()}
@@ -30,7 +31,7 @@ class BreakerGuards:
         return bool(self._breakers)
 
     async def admit(self, run: Run) -> Outcome | None:
-        """None: it may start. Else what becomes of it instead."""
+        """None if the job may start; else the outcome it gets instead."""
         breaker = self._breakers[run.claim.task]
         await breaker.look()
         try:
@@ -43,7 +44,7 @@ class BreakerGuards:
         return None
 
     def left(self, run: Run, outcome: Outcome) -> None:
-        """A run is over. Only a success and an error of the task's own count."""
+        """Report a run that is over. Only a success or the task's own error counts."""
         breaker = self._inside.pop(run.claim.id, None)
         if breaker is not None:
             breaker.leave()

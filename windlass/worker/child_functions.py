@@ -1,7 +1,7 @@
-"""Plain functions run in a process child for a job: ``current().in_process(fn, *args)``.
+"""Plain functions that run in a process child for a job: ``current().in_process(fn, *args)``.
 
-Only what the child can import by name can be called there, and arguments and result travel as JSON, typed by the
-function's annotations. Must not look at tasks or the app.
+Only functions the child can import by name can be called. Arguments and result travel as JSON, typed by the function's
+annotations. This module looks at no task and no app.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from windlass.errors import ConfigError, JobFailed
 from windlass.worker.child_messages import RunRequest
 from windlass.worker.child_run import here
 
-# Between two processes of one machine: far above what a store takes, yet not a way to fill the memory by accident.
+# The limit between two processes of one machine: far above a store's, yet low enough to protect the memory.
 MAX_BYTES = 256 * 1024 * 1024
 
 
 def load_object(path: str) -> Any:
-    """What "module:attribute" names; the attribute may be dotted, and without one it is the module."""
+    """The object "module:attribute" names; the attribute may be dotted. Without an attribute it is the module."""
     module, _, attribute = path.partition(":")
     names = attribute.split(".") if attribute else []
     return reduce(getattr, names, import_module(module))
 
 
 def function_path(function: Callable[..., Any]) -> str:
-    """The "module:qualname" a child can import the function by."""
+    """The "module:qualname" by which a child can import the function."""
     name = getattr(function, "__qualname__", None)
     module = getattr(function, "__module__", None)
     if not inspect.isroutine(function) or not name or not module or inspect.ismethod(function):
@@ -71,14 +71,16 @@ def _is_reachable(module: str, name: str) -> bool:
 def function_request(
     request_id: str, function: Callable[..., Any], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
 ) -> RunRequest:
-    """The request that calls a function in a child; arguments that do not fit fail here."""
+    """The request that calls a function in a child. Arguments that do not fit raise here."""
     path = function_path(function)
     payload = _codec(path).encode(args, kwargs or {}, MAX_BYTES)
     return RunRequest(id=request_id, kind="function", function=path, payload=payload)
 
 
 def function_result(request: RunRequest, outcome: Outcome) -> Any:
-    """What the function returned, typed by its annotation; raises ``JobFailed`` with what it raised, as text."""
+    """The function's result, typed by its annotation; raises ``JobFailed`` with the text of what the function
+    raised.
+    """
     if isinstance(outcome, Succeeded):
         return _codec(request.function).decode_result(outcome.result)
     if isinstance(outcome, Failed):
@@ -91,7 +93,7 @@ def function_result(request: RunRequest, outcome: Outcome) -> Any:
 
 
 def run_function(request: RunRequest) -> Outcome:
-    """Call the function a request names, in the child; whatever it raises becomes the error of a ``Failed``."""
+    """Call, in the child, the function a request names. Whatever it raises becomes the error of a ``Failed``."""
     try:
         function = load_object(request.function)
         args, kwargs = _codec(request.function).decode(request.payload)

@@ -1,7 +1,8 @@
-"""The messages between a worker and its process children, and how they are framed on the socket between them.
+"""The messages between a worker and its process children, and their framing on the socket.
 
-A frame is a four-byte length and a msgpack map with a tag; both sides decode into the structs below and nothing else.
-Nothing is ever pickled: a child that was taken over can send wrong values, never code. This module does no I/O.
+A frame is a four-byte length and a msgpack map with a tag; both sides decode it into the structs below and nothing
+else. Nothing is pickled: a child under an attacker's control can send wrong values, never code. This module does no
+I/O.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class Setup(msgspec.Struct, tag="setup"):
-    """The first frame: how to become a copy of the worker that is ready to run jobs.
+    """The first message: how the child becomes a copy of the worker that is ready to run jobs.
 
-    ``measure``: the function that measures the child, for metrics; empty where nobody wants to know.
+    ``measure``: the function that measures the child, for metrics; empty where metrics are off.
     """
 
     target: str
@@ -40,11 +41,11 @@ class Setup(msgspec.Struct, tag="setup"):
 
 
 class RunRequest(msgspec.Struct, tag="run", kw_only=True, omit_defaults=True):
-    """One job to run, or one module-level function to call on behalf of a running job.
+    """One job to run, or one module-level function to call for a running job.
 
     ``id`` is unique among the runs a pool has at a time. For ``kind="function"``, ``function`` is "module:qualname" and
-    ``payload`` its arguments by name. ``cancelled`` is set by the pool for a job that was to stop while it waited.
-    ``carried``: what watchers give the child to know, by the function that receives it there.
+    ``payload`` its arguments by name. ``cancelled`` is set by the pool for a job that was cancelled while it waited.
+    ``carried``: what watchers hand to the child, by the function there that receives it.
     """
 
     id: str
@@ -71,23 +72,23 @@ class RunRequest(msgspec.Struct, tag="run", kw_only=True, omit_defaults=True):
 
 
 class CancelRun(msgspec.Struct, tag="cancel"):
-    """The job should stop when it next looks."""
+    """The job should stop at its next check."""
 
     id: str
 
 
 class SoftTimeoutRun(msgspec.Struct, tag="soft"):
-    """The job has outlived its soft timeout."""
+    """The job has run longer than its soft timeout."""
 
     id: str
 
 
 class WorkerStops(msgspec.Struct, tag="stops"):
-    """The worker was asked to stop: jobs of this child may look and finish early."""
+    """The worker was asked to stop: the child's job may see that and finish early."""
 
 
 class Leave(msgspec.Struct, tag="leave"):
-    """Finish what runs and exit in an orderly way."""
+    """Finish the running job and exit."""
 
 
 # -- from the child to the worker
@@ -104,7 +105,7 @@ class NotReady(msgspec.Struct, tag="not-ready"):
 
 
 class Note(msgspec.Struct, tag="note"):
-    """Progress, a log line or anything else a running job says before it ends."""
+    """What a running job says before it ends: progress, a log line or the like."""
 
     id: str
     kind: str
@@ -120,7 +121,7 @@ class Measured(msgspec.Struct, tag="measured"):
 class RunReply(msgspec.Struct, tag="reply", kw_only=True, omit_defaults=True):
     """How a run ended: exactly one of the outcomes is set, under its own name.
 
-    ``memory`` is the child's resident size in bytes after the job, or 0 where nobody asked for it.
+    ``memory`` is the child's resident size in bytes after the job, or 0 where it was not asked for.
     """
 
     id: str

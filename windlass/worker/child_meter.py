@@ -1,6 +1,6 @@
-"""A process child's meter: sends what the child measured of itself, about once a second while there is news.
+"""A process child's meter: it sends what the child has measured, about once a second while there is something new.
 
-It has a thread of its own, so that a job's end waits for nothing. Must not know what is measured.
+It has a thread of its own, so that the end of a job does not wait for it. It does not know what is measured.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ EVERY = 1.0
 
 
 class ChildMeter:
-    """``function`` names what measures; its answer, if it is another than before, goes to ``send``."""
+    """``function`` names the function that measures. Its answer goes to ``send`` if it differs from the one before."""
 
     def __init__(self, function: str, send: Callable[[bytes], None]) -> None:
         self._measure: Callable[[], bytes] = load_object(function)
@@ -29,7 +29,7 @@ class ChildMeter:
         threading.Thread(target=self._run, name="windlass-meter", daemon=True).start()
 
     def begin(self) -> None:
-        """A job starts: it may count things for a long time."""
+        """Note that a job starts: it may count things for a long time."""
         self._busy = True
         self._due.set()
 
@@ -38,7 +38,7 @@ class ChildMeter:
         self._due.set()
 
     def leave(self) -> None:
-        """Say the last word."""
+        """Send the last measurement."""
         self._leaving.set()
         self._tell()
 
@@ -50,7 +50,7 @@ class ChildMeter:
             self._leaving.wait(EVERY)
 
     def _tell(self) -> None:
-        # The user's collectors may raise anything, and the socket may be gone: neither is the job's business.
+        # The user's collectors may raise anything, and the socket may be gone: neither may disturb the job.
         with suppress(Exception), self._telling:
             words = self._measure()
             if words and words != self._last:

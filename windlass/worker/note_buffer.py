@@ -1,4 +1,4 @@
-"""Progress and log lines on their way to the store: gathered per job, sent now and then, and before every settle."""
+"""Progress and log lines on their way to the store: gathered per job, sent at intervals and before every settle."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ InProcess = Callable[[Claim, Callable[..., Any], tuple[Any, ...]], Coroutine[Any
 
 
 def wait_in_thread(future: Future[Any]) -> Any:
-    """In short waits, because a soft timeout or a cancel reaches a thread only between them."""
+    """Wait for the future in short steps, because a soft timeout or a cancel reaches a thread only between them."""
     try:
         while not wait([future], INTERVAL).done:
             pass
@@ -36,7 +36,7 @@ def wait_in_thread(future: Future[Any]) -> Any:
 
 
 class NoteBuffer:
-    """Written from the loop and from threads, sent from the loop."""
+    """Jobs write into it from the loop and from threads; it sends from the loop."""
 
     def __init__(self, store: Store, loop: asyncio.AbstractEventLoop, in_process: InProcess) -> None:
         self._store, self._loop, self._in_process = store, loop, in_process
@@ -57,7 +57,7 @@ class NoteBuffer:
                 lines.append((level, text))
 
     def in_process(self, claim: Claim, fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        """Something to await in a coroutine, the result itself in a thread."""
+        """The call's result: an awaitable for a coroutine, the value itself for a thread."""
         call, running = self._in_process(claim, fn, args), asyncio._get_running_loop()
         if running is self._loop:
             return call
@@ -82,7 +82,7 @@ class NoteBuffer:
             await self.flush()
 
     async def flush(self) -> None:
-        """Send what is there. Notes are worth less than jobs: when the store fails them they are dropped, and said."""
+        """Send what is there. Notes matter less than jobs: if the store fails, they are dropped and the log says so."""
         with self._lock:
             notes, self.pending = list(self.pending.values()), {}
         for start in range(0, len(notes), MAX_BATCH):
@@ -98,7 +98,7 @@ class NoteBuffer:
             if len(batch) == 1:
                 log.error("dropped progress and logs of job %s, which cannot be written: %r", batch[0].id, error)
             for note in batch if len(batch) > 1 else ():
-                await self._send([note])  # what one job said must not cost the others theirs
+                await self._send([note])  # one job's notes must not cost the others theirs
 
     def close(self) -> None:
         if self._sender is not None:

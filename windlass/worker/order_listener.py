@@ -1,4 +1,4 @@
-"""Hears what operators order this worker to do. What it does then is the worker's own business."""
+"""Receives what operators order this worker to do. The worker itself acts on the orders."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AGAIN = 1.0
 
 
 class OrderListener:
-    """Reads an order when a signal says that there is one, and hands on each once."""
+    """Reads an order when a signal announces one, and hands each on once."""
 
     def __init__(self, store: Store, obey: Callable[[Given], None], serve: Callable[[dict[str, bool]], None]) -> None:
         self._store, self._obey, self._serve = store, obey, serve
@@ -29,11 +29,11 @@ class OrderListener:
         self._signalled = asyncio.Event()
 
     async def listen(self, worker: str) -> None:
-        """For orders to this id; the one before it gets no more."""
+        """Listen for orders to this id; the id before it gets none any more."""
         await self.leave()
         await self._store.listen(ear(worker), self._on_signal)
         self._worker = worker
-        self._signalled.set()  # an order may have come before
+        self._signalled.set()  # an order may have been written before the listener started
 
     async def leave(self) -> None:
         if self._worker:

@@ -1,8 +1,8 @@
-"""The end of a worker's process, which no code of a task may put off.
+"""The end of a worker's process, which no code of a task may delay.
 
-Python waits at its end for every thread that is no daemon and for the threads of the loop's executor, and the loop
-waits for coroutines that take no cancellation. A worker has had its grace by then: what is left is named in the log,
-and the process ends all the same. Must not be used where a program goes on after its worker.
+Python waits at its end for every thread that is not a daemon and for the threads of the loop's executor, and the loop
+waits for coroutines that ignore their cancellation. The worker has had its grace by then: the log names what is left,
+and the process ends all the same. Not for a program that goes on after its worker.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Ending:
         self._last, self._loop = last, loop
 
     def begin(self, code: int) -> None:
-        """The process has so long to end by itself."""
+        """Give the process a bounded time to end by itself."""
         timer = threading.Timer(LINGER_SECONDS, self._see_to_it, (code,))
         timer.name, timer.daemon = "windlass-ending", True
         timer.start()
@@ -35,7 +35,7 @@ class Ending:
     def _see_to_it(self, code: int) -> None:
         left = threads_left() + self._coroutines_left()
         if not left:
-            return  # Python is at its exit handlers, which are nobody's to cut short
+            return  # Python runs its exit handlers, which must not be cut short
         log.warning("the worker has stopped; its process ends without waiting for %s", ", ".join(left))
         logging.shutdown()
         sys.stdout.flush()
@@ -43,7 +43,7 @@ class Ending:
         self._last(code)
 
     def _coroutines_left(self) -> list[str]:
-        """What the loop would wait for: it is closed once all have taken their cancellation."""
+        """The coroutines the loop would wait for: it closes once all have taken their cancellation."""
         if self._loop.is_closed():
             return []
         return [f"coroutine {getattr(task.get_coro(), '__qualname__', '?')}" for task in asyncio.all_tasks(self._loop)]

@@ -1,6 +1,6 @@
-"""What processes measure of themselves, on its way up: from a child to its worker, from a worker to its supervisor.
+"""How processes' measurements travel: from a child to its worker, and from a worker to its supervisor.
 
-Here it is bytes that nobody looks into. Who measures, and who adds up, is in a layer above.
+Here they are bytes that nothing looks into. A layer above measures and adds up.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 
 class MetricsReceiver(Protocol):
-    """Takes in what processes say, and that they are gone (``died``: not of its own will). Must not raise or block."""
+    """Takes in the measurements of processes, and that a process is gone (``died``: not as planned). Must not raise or
+    block.
+    """
 
     def heard(self, pid: int, words: bytes) -> None: ...
 
@@ -20,19 +22,21 @@ class MetricsReceiver(Protocol):
 
 
 class Measures(NamedTuple):
-    """``function``: the name of what a process child calls to measure itself. ``gather``: who is told."""
+    """``function``: the name of the function by which a process child measures itself. ``gather``: where its
+    measurements go.
+    """
 
     function: str
     gather: MetricsReceiver
 
 
 class Companion(Protocol):
-    """Lives as long as a worker and looks at it, without having a part in its work. Must not raise."""
+    """Lives as long as a worker and observes it, without a part in its work. Must not raise."""
 
     measures: Measures
 
     async def start(self, worker: Worker) -> None:
-        """The worker is up."""
+        """Called when the worker is up."""
 
     async def stop(self) -> None:
-        """The worker has ended its jobs and its children."""
+        """Called when the worker has ended its jobs and its children."""

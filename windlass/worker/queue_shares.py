@@ -1,7 +1,8 @@
-"""Weighted queues: how a worker's room is shared among them. Numbers only; it asks nobody and starts nothing.
+"""Weighted queues: how a worker's room is shared among them. Only numbers; it asks no store and starts nothing.
 
-``critical*5, default*2, low``: of eight jobs that find room, five are critical ones, two default, one low, in turns
-that are spread evenly. What a queue has no jobs for goes to the others by their weights; it saves nothing up meanwhile.
+``critical*5, default*2, low``: of eight jobs that find room, five are critical, two default and one low, in evenly
+spread turns. The share of a queue without jobs goes to the others by their weights; the queue saves nothing up
+meanwhile.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ Asked = list[tuple[str, int]]
 
 
 def parse_queues(given: object) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """Names in order, and their weights; no weights where none is given, which means strictly in this order."""
+    """Queue names in order, and their weights. Without weights the queues are served strictly in this order."""
     if isinstance(given, Mapping):
         pairs = [(name, weight) for name, weight in given.items()]
     else:
@@ -46,7 +47,9 @@ def _checked(name: object, weight: object) -> int | None:
 
 
 class Shares:
-    """Whose turn it is. ``spent``: what each queue got, by its weight; the one that has spent least is next."""
+    """Whose turn it is. ``spent``: what each queue got, divided by its weight; the queue that has spent least
+    is next.
+    """
 
     def __init__(self, queues: Sequence[str], weights: Sequence[int] = ()) -> None:
         self._queues, self._weights = list(queues), list(weights)
@@ -57,7 +60,7 @@ class Shares:
         self.empty = not queues
 
     def ask(self, room: int) -> Asked:
-        """Each queue with its share, and then each, whoever is next first, with all that is left."""
+        """Ask each queue for its share; then, in the order of turns, each for all that is left."""
         if not self.weighted or not room:
             return [(queue, room) for queue in self._queues]
         self._asked, spent = self._split(room)
@@ -66,7 +69,7 @@ class Shares:
         return asked + [(self._queues[place], room) for place in turns]
 
     def _split(self, room: int) -> tuple[list[int], list[float]]:
-        """Whole cycles change nobody's turn, so only the rest is dealt out one by one."""
+        """Split the room. Whole cycles change no queue's turn, so only the rest is dealt out one by one."""
         cycles, rest = divmod(room, self._cycle)
         shares, spent = [weight * cycles for weight in self._weights], list(self._spent)
         for _ in range(rest):
@@ -76,12 +79,14 @@ class Shares:
         return shares, spent
 
     def took(self, room: int, got: Mapping[str, int]) -> None:
-        """What the wish brought. A queue that gave less than its share is empty, and starts level with the others."""
+        """Note what the queues gave. One that gave less than its share is empty, and starts level with the others
+        again.
+        """
         if not self.weighted or not room:
             return
         counts, asked = [got.get(queue, 0) for queue in self._queues], self._asked
         if sum(counts) < room:
-            self._spent = [0.0] * len(counts)  # all are empty: whoever has jobs next begins anew
+            self._spent = [0.0] * len(counts)  # all queues are empty: the next one with jobs starts afresh
             return
         spent = [old + count / weight for old, count, weight in zip(self._spent, counts, self._weights, strict=True)]
         busy = [count >= share for count, share in zip(counts, asked, strict=True)]

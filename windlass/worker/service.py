@@ -1,4 +1,4 @@
-"""A worker as a service: starts and stops its parts in order, and answers to what the store says of it."""
+"""A worker as a service: it starts and stops its parts in order, and reacts to what the store says about it."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Worker:
             companion,
         )
         self._declares = declarations(app)
-        app.schedules.plans()  # what is wrong with one is said before anything starts
+        app.schedules.plans()  # a faulty schedule raises here, before anything starts
         self._queues, self._beats_to_ask = self.options.queues, 0
         self._started_at = int(time.time() * 1000)
         self._cpu = Cpu()
@@ -125,7 +125,7 @@ class Worker:
         )  # fmt: skip
         self.pump.paused = True
         await self._heartbeat.start()
-        # The first settles, the last two make jobs.
+        # The first settles jobs, the last two make some.
         parts = (self.pump, self._charts, self._scheduler, self._notifier)
         self._tasks = [asyncio.create_task(part.run()) for part in parts if part is not None]
         self._makers = self._tasks[1 + (self._charts is not None) :]
@@ -140,16 +140,16 @@ class Worker:
         )
 
     async def stop(self, grace: float | None = None) -> None:
-        """Finish what runs within the grace, hand the rest back at once, and sign off."""
+        """Let running jobs finish within the grace, hand the rest back at once, and sign off."""
         log.info("worker %s is stopping, %d jobs running", self.id, self.executor.active)
         self.pump.stopping = self._notes.stopping = True
         self._children.tell_of_stop()
         self._mode = Order.STOP
         if self.executor.held:
             self.pump.stop_asking()
-            self._heartbeat.poke()  # so that others see it
+            self._heartbeat.poke()  # so that other processes see it at once
         for maker in self._makers:
-            maker.cancel()  # the jobs it would make now are another worker's to run
+            maker.cancel()  # the jobs it would make now are for other workers
         self.executor.stop_gathering()
         self.executor.hand_back_waiting()
         self.pump.nudge()
@@ -168,7 +168,7 @@ class Worker:
         if self._charts is not None:
             await self._charts.write()
         await self._notes.flush()
-        # What broke this worker may be a job it holds. That counts as a crash, or the job would break the next one too.
+        # A job it holds may have broken this worker. That counts as a crash, or the job would break the next one too.
         await self._sign_off(self.id, crashed=self.exit_code == EXIT_BROKEN)
         await self._children.stop()
         if self._companion is not None:
@@ -178,7 +178,7 @@ class Worker:
         await self._run_hooks(self.app.stop_hooks)
 
     async def _make_notifier(self) -> Notifier | None:
-        """Most apps declare no notifications, and their workers do without the code for it."""
+        """The notifier. Most apps declare no notifications, and their workers never import its code."""
         if not self.app.notices:
             return None
         from windlass.worker.notifier import Notifier
@@ -188,11 +188,13 @@ class Worker:
         return notifier
 
     async def _settle_for(self, seconds: float) -> None:
-        """Wait until nothing is held, for so long at most."""
+        """Wait until no claim is held, at most for so many seconds."""
         await asyncio.wait(self._tasks[:1], timeout=seconds)
 
     def _on_pump_end(self, pump: asyncio.Task[None]) -> None:
-        """A worker whose pump died only looks alive, and its lease would keep its jobs from everybody else."""
+        """Stop the worker: without its pump it only looks alive, and its lease would keep its jobs from other
+        workers.
+        """
         if not pump.cancelled() and (error := pump.exception()) is not None:
             log.critical("worker %s is broken and stops", self.id, exc_info=error)
             self.exit_code = EXIT_BROKEN
@@ -207,9 +209,11 @@ class Worker:
     # -- identity
 
     async def _be_born(self) -> None:
-        """Take a new id: for every process start, and again if the store gave us up."""
+        """Take a new id: at every process start, and again if the store gave the old id up."""
         id = f"{socket.gethostname()}-{os.getpid()}-{new_id()}"
-        await declare_limits(self._store, self.app)  # before the first beat: no job starts under yesterday's limits
+        await declare_limits(
+            self._store, self.app
+        )  # before the first beat, so that no job starts under outdated limits
         await self._store.listen(id, self._on_mail)
         await self._obeying.listen(id)
         self.id = self._notes.worker = self._scheduler.worker = self.executor.worker = id
@@ -224,7 +228,7 @@ class Worker:
 
     @property
     def lag(self) -> float:
-        """How late the loop was lately, in seconds."""
+        """How late the loop recently was, in seconds."""
         return self._heartbeat.lag
 
     def _load(self) -> dict[str, Any]:
@@ -242,7 +246,7 @@ class Worker:
         self.pump.answer()
 
     def _obey(self, given: Given) -> None:
-        """What an operator orders. Going quiet, what was taken ahead goes to others; what runs goes on."""
+        """Do what an operator orders. A worker that goes quiet hands back what it claimed ahead; what runs goes on."""
         log.warning("worker %s is told to %s%s", self.id, given.order, given.reason and f": {given.reason}")
         if given.order is Order.STOP:
             self._tell({"dismissed": True})
@@ -256,15 +260,15 @@ class Worker:
             self.pump.stop_asking()
         else:
             self.pump.poke()
-        self._heartbeat.poke()  # so that others see it
+        self._heartbeat.poke()  # so that other processes see it at once
 
     def _serve(self, told: dict[str, bool]) -> None:
-        """Serve more queues than those it was started with, or fewer, as an operator orders; what runs goes on."""
+        """Serve more or fewer queues than those it was started with, as an operator orders; what runs goes on."""
         weights = dict(zip(self.options.queues, self.options.weights, strict=False))
         began = [queue for queue in self.options.queues if told.get(queue, True)]
         self._queues = tuple(dict.fromkeys([*began, *(queue for queue, on in told.items() if on)]))
         log.warning("worker %s is told to serve: %s", self.id, ", ".join(self._queues) or "no queue")
-        # A store wakes it for these once a beat has told of them; the next one may be under way, and not tell yet.
+        # The store wakes this worker for new queues once a beat has named them; a beat already under way does not yet.
         self._beats_to_ask = 2
         self._heartbeat.poke()
         self.pump.serve(Shares(self._queues, [weights.get(queue, 1) for queue in self._queues if weights]))
@@ -291,11 +295,13 @@ class Worker:
             self.pump.sleep_until(reply.next_due)
 
     def _on_silence(self) -> None:
-        """The lease is about to be lost: stop everything before someone else starts it."""
+        """Stop everything: the lease is about to end, and other workers may start the same jobs."""
         self.executor.drop()
 
     def _on_outdated(self) -> None:
-        """A newer version has changed the store: nothing of this process is taken any more, a new one may be."""
+        """Stop: a newer version has changed the store, which takes nothing from this process any more. A new process
+        may serve it.
+        """
         if not self.stop_requested.is_set():
             log.critical("worker %s is too old for its store and ends; start it with the newer version", self.id)
             self.exit_code = EXIT_REPLACE
@@ -303,7 +309,9 @@ class Worker:
             self.stop_requested.set()
 
     def _on_gone(self) -> None:
-        """Told by the pump, the heartbeat or both: the first one counts."""
+        """React to the loss of this worker's id. The pump, the heartbeat or both report it; only the first report
+        counts.
+        """
         if self._given_up == self.id:
             return
         self._given_up = self.id
@@ -315,7 +323,7 @@ class Worker:
         self._tasks.append(asyncio.get_running_loop().create_task(self._return_from(self.id)))
 
     def _why_gone(self) -> str:
-        """What can be said of a silence that cost this worker its lease though it did not die."""
+        """What is known of the silence that cost this worker its lease though it did not die."""
         lease, silent = self.app.settings.lease / 1000, max(self._heartbeat.gap, self._heartbeat.silence)
         if silent < lease:
             return ""
@@ -326,7 +334,7 @@ class Worker:
         )
 
     async def _return_from(self, old: str) -> None:
-        # After a refused exchange the store still counts the old id as alive: its jobs go back at no cost.
+        # After a refused exchange the store still counts the old id as alive, so its jobs go back at no cost.
         await self._sign_off(old)
         while self.id == old:
             try:
@@ -337,7 +345,7 @@ class Worker:
         self._heartbeat.poke()
 
     async def _sign_off(self, id: str, crashed: bool = False) -> None:
-        """Best effort: where it fails, the lease ends by itself."""
+        """Tell the store that this worker leaves. If that fails, its lease ends by itself."""
         try:
             await self._store.leave(id, crashed)
             await self._store.unlisten(id)
@@ -390,7 +398,7 @@ class Worker:
 
 @asynccontextmanager
 async def embedded(app: Windlass, options: Mapping[str, Any]) -> AsyncIterator[Worker]:
-    """A worker inside a program; signals are the program's own business."""
+    """A worker inside a program, which handles its signals itself."""
     worker = Worker(app, options)
     await worker.start()
     stopping = asyncio.create_task(_stop_when_asked(worker))
@@ -402,7 +410,9 @@ async def embedded(app: Windlass, options: Mapping[str, Any]) -> AsyncIterator[W
 
 
 async def _stop_when_asked(worker: Worker) -> None:
-    """By the program that is done with it, or by itself: a broken worker must not keep its jobs from others."""
+    """Wait until the program is done with the worker or the worker stops itself: a broken one must not keep
+    its jobs.
+    """
     await worker.stop_requested.wait()
     await worker.stop()
 
@@ -411,12 +421,15 @@ def run_worker(
     app: Windlass, options: Mapping[str, Any], *, report: Report | None = None, companion: Companion | None = None,
     last: Callable[[int], object] = end_process,
 ) -> int:  # fmt: skip
-    """A worker as this process: blocks until it is told to stop, and answers the exit code.
+    """Be this process's worker: block until told to stop, and answer the exit code.
 
-    The process is to end then: ``last`` is called with the code if a task has left a thread that keeps it.
+    The process is to end then: ``last`` is called with the code if a task has left a thread that would keep the
+    process.
     """
-    sys.setswitchinterval(0.001)  # the database thread must not wait long for the interpreter behind busy user code
-    # What was imported stays, and a batch of jobs is no garbage: looking through both for each batch cost a seventh.
+    sys.setswitchinterval(
+        0.001
+    )  # so that the database thread does not wait long for the interpreter while user code is busy
+    # Imported objects stay, and batches of jobs are no garbage: collecting through both cost a seventh of the time.
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
@@ -436,7 +449,7 @@ async def _run_until_stopped(
     def on_signal() -> None:
         (second if worker.stop_requested.is_set() else worker.stop_requested).set()
 
-    # Before it starts: a signal that comes meanwhile must not leave half a worker behind.
+    # Before the worker starts: a signal during the start must not leave half a worker behind.
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
     await worker.start()

@@ -1,7 +1,7 @@
-"""Charts: puts what the tracker counted on the store's shelves, now and then and at the stop.
+"""Writes what the tracker counted to the store's shelves, at intervals and at the stop.
 
-A sheet is written whole, over itself, under a name that no other process has: sent twice it counts once. Must not cost
-jobs anything: it waits for nobody but the clock, and a store that is away is told of once and tried again.
+A sheet is written whole, over its last version, under a name no other process uses: a sheet sent twice counts once.
+Jobs never wait for this. A store that is away is logged once and tried again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MOST = 300
 
 
 class SheetWriter:
-    """``worker``: the name of this worker's sheets. It stays, also when the store gives the worker another id."""
+    """``worker``: the name of this worker's sheets. It stays the same when the store gives the worker another id."""
 
     def __init__(self, store: Store, tracker: Tracker, worker: str) -> None:
         self._store, self._tracker, self._worker = store, tracker, worker
@@ -33,13 +33,13 @@ class SheetWriter:
         self._failing = False
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Write until cancelled."""
         while True:
             await self.write()
             await asyncio.sleep(_pause(time.time()))
 
     async def write(self) -> None:
-        """Put what has changed on the shelves."""
+        """Write the sheets that have changed."""
         self._due.update({(slot.shelf, slot.at): slot for slot in self._tracker.fold(int(time.time() * 1000))})
         for name in list(self._due)[:-MOST]:
             del self._due[name]
@@ -65,6 +65,6 @@ class SheetWriter:
 
 
 def _pause(now: float) -> float:
-    """Seconds until the next time: at the end of each minute too, so that a sheet has what belongs to its minute."""
+    """Seconds until the next write. There is one at the end of each minute, so that a sheet has all of its minute."""
     to_the_minute = MINUTE / 1000 - now % (MINUTE / 1000)
     return min(EVERY, to_the_minute + 0.001)

@@ -1,6 +1,7 @@
-"""What stands still: queues whose jobs nobody does, schedules that nobody fires. Read now and then by the notifier.
+"""Finds what stands still: queues whose jobs no worker does, schedules that no worker fires. The notifier asks it at
+intervals.
 
-It remembers since when a queue has done nothing, and no more; whether that is to be told is not decided here.
+It remembers only since when a queue has done nothing; whether that is told is decided elsewhere.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _PROGRESS = frozenset(("started", "succeeded", "failed", "retried", "snoozed", "
 
 
 class StandstillWatch:
-    """Time is the host's: only how much of it has passed counts."""
+    """Measures by the host's clock, of which only differences count."""
 
     def __init__(self, store: Store, clock: Callable[[], int]) -> None:
         self._store, self._clock = store, clock
@@ -39,7 +40,7 @@ class StandstillWatch:
         return [row.name for row in await read_all(self._store) if row.paused == GONE]
 
     async def _quiet(self) -> dict[str, int]:
-        """For how long nothing has happened in each queue, as far back as this looks."""
+        """How long each queue has done nothing, as far back as this has looked."""
         now, counts = self._clock(), dict[str, int]()
         for total in await self._store.totals():
             counts[total.queue] = counts.get(total.queue, 0) + (total.count if total.kind in _PROGRESS else 0)

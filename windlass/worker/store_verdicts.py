@@ -1,8 +1,9 @@
-"""What the store decided about jobs with no worker at hand, told in the log of one worker: a job that was quarantined,
-that expired, that nobody declares.
+"""Logs, in one worker, what the store decided about jobs without a worker: quarantined, expired, or declared by no
+worker.
 
-Whose sweep did something reads the events behind the place up to which all was told. That place is a cell: of many
-workers one moves it on, and that one tells. So each is told once; a worker that dies in between leaves it untold.
+After a sweep that did something, a worker reads the events behind the place up to which all were logged. That place is
+an item: of many workers one moves it on, and that one logs. So each event is logged once; if the worker dies in
+between, it is not logged.
 """
 
 from __future__ import annotations
@@ -34,21 +35,21 @@ EVERY = 60.0
 
 
 class Verdicts:
-    """``heed`` is told of every sweep; ``run`` tells what there is to tell."""
+    """``heed`` is called after every sweep; ``run`` logs what there is to log."""
 
     def __init__(self, store: Store, job_log: JobLog) -> None:
         self._store, self._log = store, job_log
         self._due = asyncio.Event()
         self._looked = monotonic()
-        self._due.set()  # what befell while nobody looked
+        self._due.set()  # what happened while no worker looked
 
     def heed(self, reply: SweepReply) -> None:
-        """A sweep of this worker's is done."""
+        """Note that a sweep of this worker is done."""
         if reply.quarantined or reply.expired or reply.parked or monotonic() > self._looked + EVERY:
             self._due.set()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Log until cancelled."""
         while True:
             await self._due.wait()
             self._due.clear()
@@ -60,7 +61,7 @@ class Verdicts:
                 log.warning("what the store decided about jobs cannot be told now: %s", error)
 
     async def step(self) -> bool:
-        """Tell what a page of events says. Whether there may be more."""
+        """Log what one page of events says. Answers whether there may be more."""
         last = await read_one(self._store, SHELF, TOLD)
         newest = await self._store.events(-1)
         top = newest[-1].seq if newest else 0
@@ -70,7 +71,7 @@ class Verdicts:
         entries = await self._store.events(told, PAGE, KINDS) if told < top else []
         full = len(entries) == PAGE
         if not (await self._moved(last, entries[-1].seq if full else top)):
-            return False  # another worker is at it
+            return False  # another worker logs these
         await self._tell(entries)
         return full
 
@@ -93,5 +94,5 @@ def _may_be_engines(event: Event) -> bool:
 
 
 def _is_of(event: Event, job: Job) -> bool:
-    """Not of an earlier run, or an earlier life of the record."""
+    """Whether the event is about this run and life of the record, and not an earlier one."""
     return str(job.state) == event.kind

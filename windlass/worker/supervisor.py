@@ -1,7 +1,7 @@
 """``windlass worker --processes N``: one parent that keeps N worker processes alive.
 
-It starts clean interpreters, restarts what dies, tells the store at once which worker is dead, and passes signals on.
-It imports no user code, runs no jobs and holds no connection, so nothing of the user's can bring it down.
+It starts clean interpreters, restarts those that die, tells the store at once which worker is dead, and passes signals
+on. It imports no user code, runs no jobs and holds no connection, so that no user code can bring it down.
 """
 
 from __future__ import annotations
@@ -25,14 +25,16 @@ from windlass.worker.supervisor_bell import RELOAD, Bell
 from windlass.worker.supervisor_link import EXIT_CONFIG, EXIT_RECYCLE
 from windlass.worker.worker_process import WorkerProcess
 
-# Beyond the worker's own grace: it needs a moment to hand back and say goodbye.
+# Added to the worker's own grace: it needs a moment to hand jobs back and sign off.
 _EXTRA_GRACE = 2.0
 _TICK = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class SupervisorOptions:
-    """What to keep alive, and how patiently. ``burst``: workers end when nothing is left to do, and stay ended."""
+    """What to keep alive, and how patiently. ``burst``: workers end when there is no work left, and are not
+    replaced.
+    """
 
     processes: int = 1
     autoscale: tuple[int, int] | None = None
@@ -51,11 +53,11 @@ def run_supervisor(
     argv: Sequence[str], options: SupervisorOptions, report_dead: Callable[[str], None], log: logging.Logger,
     gather: MetricsReceiver | None = None,
 ) -> int:  # fmt: skip
-    """Keep worker processes running ``argv`` alive until told to stop; returns the exit code.
+    """Keep worker processes running ``argv`` alive until told to stop; answers the exit code.
 
-    0: all drained. 1: some had to be killed. 2: they cannot start. Must be called in the main thread, whose signals it
-    takes over meanwhile. ``report_dead`` is called in another thread and may block. ``gather``: who is told what the
-    workers measure of themselves.
+    0: all drained. 1: some had to be killed. 2: they cannot start. Call it in the main thread, whose signals it takes
+    over meanwhile. ``report_dead`` is called in another thread and may block. ``gather``: takes in what the workers
+    measure of themselves.
     """
     if sys.platform == "win32":
         raise ConfigError("--processes needs Linux or macOS")
@@ -64,7 +66,7 @@ def run_supervisor(
 
 @dataclass
 class _Start:
-    """A worker process to start at a time."""
+    """A worker process that is to start at an instant."""
 
     at: float
     crashes: int = 0
@@ -98,11 +100,11 @@ class Supervisor:
         self._errors_told: set[str] = set()
         self._dead = Obituaries(report_dead, log)
         self._selector = selectors.DefaultSelector()
-        # The children hold the reading end: it ends when this process does, by whatever death.
+        # The children hold the reading end, which ends with this process, however it dies.
         self._life_read, self._life_write = os.pipe()
 
     def run(self) -> int:
-        """Until everything has stopped."""
+        """Supervise until everything has stopped."""
         bell = Bell(self._hear)
         self._selector.register(bell.socket, selectors.EVENT_READ, bell.ring)
         watcher = Watcher(self._options.reload_paths, bell.ask_for_reload) if self._options.reload else None
@@ -225,7 +227,7 @@ class Supervisor:
             self._selector.unregister(member.fd)
         member.close()
         self._members.remove(member)
-        # One that was still importing when it was asked to stop dies of the signal, and leaves nothing behind.
+        # A process that was still importing when asked to stop dies of the signal, and leaves nothing behind.
         clean = code in (0, EXIT_RECYCLE) or (member.leaving and not member.ready)
         if not clean:
             self._log.warning("worker process %d died: %s", member.pid, member.death())
@@ -270,7 +272,9 @@ class Supervisor:
         return [member for member in self._members if not member.leaving]
 
     def _roll_on(self, now: float) -> None:
-        """Start the next successor; when it is ready, let one old process go. A bad release stops at the first."""
+        """Start the next successor and, when it is ready, let one old process go. The first successor that fails stops
+        the rolling.
+        """
         if self._successor is not None and self._successor.ready:
             self._successor = None
             while self._old:

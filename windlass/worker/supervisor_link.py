@@ -1,7 +1,7 @@
-"""A worker process's ties to its supervisor: it tells who and how it is, and hears when the supervisor is gone.
+"""A worker process's link to its supervisor: the worker reports how it is, and notices when the supervisor is gone.
 
 Two descriptors come in the environment. On one the worker writes a JSON line per report; the other ends when the
-supervisor does, however it died. Must not decide what the worker does then.
+supervisor does, however it died. The worker decides what to do then.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from windlass.worker.scaling import Load
 REPORT_FD = "WINDLASS_SUPERVISOR_FD"
 PARENT_FD = "WINDLASS_PARENT_FD"
 
-# Exit codes a supervisor understands: replace me, I have drained; and: no restart will help, see the message.
+# Exit codes for the supervisor: drained, start a replacement; and: no restart will help, see the message.
 EXIT_RECYCLE = 75
 EXIT_CONFIG = 2
 
@@ -31,9 +31,9 @@ LAST_SECONDS = 1.0
 
 
 class Report(msgspec.Struct):
-    """One line to the supervisor, with any of these: the id the store knows this process by, that jobs may come now,
-    how busy it is (about once a second), what it measured of itself, why it cannot start, and that an operator told it
-    to stop, so that none is to come in its place.
+    """One line to the supervisor, with any of these: the worker's id in the store, that jobs may come now, its load
+    (about once a second), what it measured of itself, why it cannot start, and that an operator stopped it, so that no
+    other is started in its place.
     """
 
     worker: str = ""
@@ -45,17 +45,17 @@ class Report(msgspec.Struct):
 
 
 class SupervisorLink:
-    """The worker's end. Reports never block or fail: a supervisor that is slow or gone is no reason to stop work.
+    """The worker's end. Reports never block or fail: work must not stop because the supervisor is slow or gone.
 
-    What a full pipe does not take waits here, so that no line arrives in half: of measurements the latest one, of other
-    reports as many as have room.
+    What a full pipe does not take waits here, so that no line arrives in half: the latest measurement, and as many
+    other reports as there is room for.
     """
 
     def __init__(self, report_fd: int, parent_fd: int) -> None:
         self._report_fd = report_fd
         self._parent_fd = parent_fd
         for fd in (report_fd, parent_fd):
-            # What jobs start must not hold the pipes open in this process's name.
+            # Programs that jobs start must not keep the pipes open.
             os.set_inheritable(fd, False)
         os.set_blocking(report_fd, False)
         self._rest = bytearray()
@@ -64,12 +64,12 @@ class SupervisorLink:
 
     @classmethod
     def from_environment(cls) -> SupervisorLink | None:
-        """The leash of this process, taken out of the environment so that nothing it starts takes it for its own."""
+        """The link of this process. It is removed from the environment, so that no program started here uses it."""
         report_fd, parent_fd = os.environ.pop(REPORT_FD, ""), os.environ.pop(PARENT_FD, "")
         return cls(int(report_fd), int(parent_fd)) if report_fd and parent_fd else None
 
     def report(self, message: Mapping[str, Any]) -> None:
-        """Say any of the fields of a ``Report``."""
+        """Send any of the fields of a ``Report``."""
         line = msgspec.json.encode(message) + b"\n"
         if "measured" in message:
             self._measured = line
@@ -78,18 +78,18 @@ class SupervisorLink:
         self._write()
 
     def failed(self, text: str) -> None:
-        """Why this process cannot start; the supervisor says it once for all. Exit with ``EXIT_CONFIG`` then."""
+        """Say why this process cannot start. The supervisor logs it once for all; exit with ``EXIT_CONFIG`` then."""
         self.report({"error": text})
         self.finish()
 
     def finish(self, seconds: float = LAST_SECONDS) -> None:
-        """Wait until all is said, for so long at most: the process is about to end."""
+        """Wait, at most so many seconds, until all reports are sent: the process is about to end."""
         end = time.monotonic() + seconds
         while not self._write() and (left := end - time.monotonic()) > 0:
             select.select([], [self._report_fd], [], left)
 
     def _write(self) -> bool:
-        """What the pipe takes now; whether that is all."""
+        """Write as much as the pipe takes now. Answers whether that is all."""
         try:
             while self._rest or self._measured:
                 if not self._rest:
@@ -107,14 +107,14 @@ class SupervisorLink:
         return True
 
     def _go_on_later(self) -> None:
-        with suppress(RuntimeError):  # no loop runs: before the worker, or after it
+        with suppress(RuntimeError):  # no loop runs yet, or none any more
             if self._waits is None:
                 loop = asyncio.get_running_loop()
                 loop.add_writer(self._report_fd, self._write)
                 self._waits = loop
 
     def on_orphaned(self, loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
-        """Call back, once, when the supervisor is gone: drain and exit."""
+        """Call back once when the supervisor is gone: the worker should drain and exit."""
 
         def orphaned() -> None:
             loop.remove_reader(self._parent_fd)

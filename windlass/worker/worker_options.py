@@ -1,4 +1,4 @@
-"""What a worker is to do: its options checked against the app, and what it declares to the store. Starts nothing."""
+"""A worker's options, checked against the app, and what the worker declares to the store. Starts nothing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ _COUNTS = ("concurrency", "children", "max_jobs", "max_memory", "child_max_jobs"
 
 
 class CheckedOptions(msgspec.Struct, frozen=True):
-    """A worker's options, checked. Durations in seconds. ``weights`` of its queues, none for strictly in order."""
+    """A worker's options after the check. Durations in seconds. ``weights`` of its queues; empty to serve them strictly
+    in order.
+    """
 
     queues: tuple[str, ...]
     weights: tuple[int, ...] = ()
@@ -72,8 +74,8 @@ def check_worker_options(app: Windlass, options: Mapping[str, Any]) -> CheckedOp
 def with_notices(
     app: Windlass, queues: tuple[str, ...], weights: tuple[int, ...]
 ) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """Every worker serves the queue of notices where there are any; first, or a backlog would keep them from being
-    told. There are few of them.
+    """Add the queue of notices, if the app has notices: every worker serves it. It comes first, or a backlog would
+    delay the few notices there are.
     """
     if not app.notices or NOTICES in queues:
         return queues, weights
@@ -81,7 +83,7 @@ def with_notices(
 
 
 def check_tasks(app: Windlass) -> None:
-    """A worker that could run nothing, or not what it declares, must not start."""
+    """Refuse to start a worker that could run nothing, or not what it declares."""
     if not app.tasks and not app.handlers:
         raise ConfigError(
             f"app {app.name} declares no task, so this worker could run nothing. Is the module with the tasks "
@@ -93,7 +95,7 @@ def check_tasks(app: Windlass) -> None:
 
 
 def check_importable(task: Task[Any, Any]) -> None:
-    """A task that no child could import is found now and not with its first job."""
+    """Refuse a task that no child could import, now and not with its first job."""
     path = function_path(task.fn)
     if not isinstance(load_object(path), Task):
         raise ConfigError(
@@ -108,13 +110,13 @@ def modules_of_process_tasks(app: Windlass) -> list[str]:
 
 
 def default_queues(app: Windlass) -> list[str]:
-    """Every queue a task or handler of this app is declared for; that of notices first, as in ``with_notices``."""
+    """Every queue for which the app declares a task or handler, with that of notices first, as in ``with_notices``."""
     names = {task.queue for task in app.tasks.values()} | set(app.handlers) | set(app.queue_layers)
     return sorted(names, key=lambda name: (name != NOTICES, name)) or ["default"]
 
 
 def declarations(app: Windlass) -> dict[str, Declared]:
-    """What the store is told of each task; its crash limit only where the code sets one."""
+    """What the store is told of each task. A crash limit is told only if the code sets one."""
     declared = {}
     for task in app.tasks.values():
         layers = (task.layer, app.queue_layers.get(task.queue, {}), app.defaults)
@@ -125,13 +127,13 @@ def declarations(app: Windlass) -> dict[str, Declared]:
 
 
 def declared_limits(app: Windlass) -> dict[str, Limits]:
-    """What the code says of the gate of each task and each queue of this app, also where it says nothing."""
+    """What the code says of the gate of each task and queue of this app, also where it says nothing."""
     gates = {task_gate(task.name): limits_of(task.layer) for task in app.tasks.values()}
     return gates | {queue_gate(name): limits_of(app.queue_layers.get(name, {})) for name in default_queues(app)}
 
 
 def limits_of(layer: Mapping[str, Any]) -> Limits:
-    """What one layer of options says of its own gate. Limits of keys travel with the jobs."""
+    """What one layer of options says of its own gate. The limits of keys travel with the jobs."""
     rate = layer.get("rate")
     return Limits(limit=layer.get("limit") or None, rate=rate if rate is not None and rate.every else None)
 
@@ -140,13 +142,13 @@ _LIMITING = frozenset(("rate", "limit", "key_limit", "key_rate", "ordered", "bre
 
 
 def has_limits(app: Windlass) -> bool:
-    """Whether jobs of this app's lanes may hold what others wait for: then none is taken before it can start."""
+    """Whether this app's jobs may hold units that others wait for. Then no job is claimed before it can start."""
     layers = (*(task.layer for task in app.tasks.values()), *app.queue_layers.values(), app.defaults)
     return any(not _LIMITING.isdisjoint(layer) for layer in layers)
 
 
 async def declare_limits(store: Store, app: Windlass) -> None:
-    """Let the gates say what the code says now; a limit that is no longer in the code goes."""
+    """Write to the gates what the code says now; a limit that is no longer in the code goes."""
     wanted = declared_limits(app)
     known = {gate.name: gate.declared for gate in await store.gates(list(wanted))}
     tunings = [

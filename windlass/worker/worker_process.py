@@ -1,6 +1,6 @@
-"""One worker process as its supervisor sees it: started, heard, asked to stop, and killed when it does not.
+"""One worker process as its supervisor sees it: started, listened to, asked to stop, and killed if it does not.
 
-Must not decide whether it is replaced: that is the supervisor's.
+The supervisor decides whether it is replaced.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from windlass.worker.scaling import Load
 from windlass.worker.supervisor_link import PARENT_FD, REPORT_FD, Report
 
 _decode = msgspec.json.Decoder(Report).decode
-# What a worker may take to obey "now".
+# How long a worker may take to obey "now".
 _QUIT_TIME = 2.0
-# No line is as long as this; what is came from user code that found the descriptor.
+# No report is as long as this; a longer line came from user code that found the descriptor.
 _LONGEST_LINE = 64_000_000
-# So much is read in one go: a worker that never stops talking must not keep its supervisor from the others.
+# How much is read at once: a worker that never stops reporting must not keep its supervisor from the others.
 _READS, _READ_SIZE = 64, 65536
 
 
 class WorkerProcess:
-    """A running worker process. ``crashes`` is how often its place crashed in a row before it."""
+    """A running worker process. ``crashes``: how often in a row its predecessors in this place have crashed."""
 
     def __init__(self, argv: Sequence[str], life_fd: int, crashes: int, now: float) -> None:
         self.fd, theirs = os.pipe()
         try:
-            # Its own process group: a Ctrl-C in the terminal is one graceful stop, the supervisor's, and not two.
+            # Its own process group: a Ctrl-C in the terminal reaches only the supervisor, as one graceful stop.
             self._process = subprocess.Popen(
                 argv,
                 stdin=subprocess.DEVNULL,
@@ -83,7 +83,7 @@ class WorkerProcess:
             self._line.clear()
 
     def _take_line(self, line: bytes) -> None:
-        # A line that is not a report came from user code that found the descriptor; it is nobody's word.
+        # A line that is no report came from user code that found the descriptor; it is ignored.
         with suppress(msgspec.MsgspecError):
             self._take(_decode(line))
 
@@ -96,24 +96,24 @@ class WorkerProcess:
         self.dismissed = self.dismissed or report.dismissed
 
     def ask_to_stop(self, kill_at: float) -> None:
-        """Let it drain, until ``kill_at``."""
+        """Ask it to drain, and kill it at ``kill_at``."""
         if not self.leaving:
             self.let_go(kill_at)
             self._signal(signal.SIGTERM)
 
     def let_go(self, kill_at: float) -> None:
-        """It is leaving by itself; it has until ``kill_at``."""
+        """Note that it is leaving by itself; it is killed at ``kill_at``."""
         self.leaving, self.kill_at = True, kill_at
 
     def tell_to_quit(self, now: float) -> None:
-        """Drop everything and go; killed if even that takes long."""
+        """Tell it to drop everything and go; it is killed if even that takes long."""
         self.leaving = True
         self.kill_at = now + _QUIT_TIME
-        # Once more the same: a worker takes it as "hand back and go", where SIGQUIT would leave its jobs to the lease.
+        # The same signal again: a worker takes it as "hand back and go"; SIGQUIT would leave its jobs to the lease.
         self._signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it and what it started. Its process children notice by themselves."""
+        """End it and the programs it started. Its process children notice by themselves."""
         self.kill_at = None
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
@@ -123,7 +123,7 @@ class WorkerProcess:
             self._process.send_signal(number)
 
     def exit_code(self) -> int | None:
-        """None while it runs."""
+        """Its exit code; None while it runs."""
         return self._process.poll()
 
     def death(self) -> str:

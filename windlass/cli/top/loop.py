@@ -1,6 +1,6 @@
-"""The loop of ``windlass top``: draws, hears keys, and lets what they order be done. It keeps nothing.
+"""The loop of ``windlass top``: draws, reads keys, and carries out the orders they give. It keeps nothing.
 
-Reading and acting go on beside the keys: a store that is away keeps nobody from looking around or leaving.
+Reads of the store and actions run beside the keys, so that a slow store delays neither looking around nor leaving.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ async def look_once(app: Windlass) -> None:
 
 
 async def watch(app: Windlass, every: float) -> None:
-    """Until the user leaves."""
+    """Run until the user leaves."""
     terminal = Terminal()
     top = Top(operator(app, "top"), terminal)
     with (
@@ -52,7 +52,7 @@ async def watch(app: Windlass, every: float) -> None:
 
 @contextmanager
 def told_by_signals(heard: Callable[[str], None]) -> Iterator[None]:
-    """Another size is drawn at once, and who is asked to end leaves the terminal as it was."""
+    """Draw at once when the window's size changes, and restore the terminal when asked to end."""
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGWINCH, heard, "")
     loop.add_signal_handler(signal.SIGTERM, heard, GONE)
@@ -64,7 +64,7 @@ def told_by_signals(heard: Callable[[str], None]) -> Iterator[None]:
 
 
 class Top:
-    """One session at a terminal. ``heard``: keys, and an empty text where there is something new to draw."""
+    """One session at a terminal. ``heard``: the keys, and an empty text when there is something new to draw."""
 
     def __init__(self, console: Console, terminal: Terminal) -> None:
         self.console, self.terminal = console, terminal
@@ -82,7 +82,7 @@ class Top:
                 while not self.heard.empty() and not self.over:
                     self.hear(self.heard.get_nowait())
                 if working.done():
-                    working.result()  # it ends by a bug only, which is shown when the terminal is back
+                    working.result()  # it ends only by a bug, which is raised once the terminal is restored
         finally:
             working.cancel()
             with suppress(asyncio.CancelledError):
@@ -119,7 +119,7 @@ class Top:
     # -- beside the keys
 
     async def _work(self, every: float) -> None:
-        """Do what is ordered, and read: after that, and now and then."""
+        """Carry out orders and read the store: after each order, and at intervals."""
         try:
             await self.read()
             while True:
@@ -140,7 +140,7 @@ class Top:
             return None
 
     async def read(self) -> None:
-        """Look again. A store that is away is said, and what was read before stays."""
+        """Read the store again. If it is away, the screen says so and keeps what was read before."""
         state, screen = self.state, self.screen
         asked = (state.tab, state.filter, state.detail)
         try:
@@ -151,7 +151,7 @@ class Top:
             screen.failure = str(error)
             return
         screen.overview, screen.failure = overview, ""
-        if (state.tab, state.filter, state.detail) == asked:  # else it is not what is looked at by now
+        if (state.tab, state.filter, state.detail) == asked:  # otherwise the user looks at something else by now
             screen.rows, screen.part, screen.detail = rows, part, detail
             state.cursor = max(0, min(state.cursor, len(rows) - 1))
 
@@ -165,7 +165,7 @@ class Top:
 
 
 async def obey(console: Console, order: KeyOrder) -> str:
-    """Do what was ordered, and say what came of it."""
+    """Carry out an order, and say what came of it."""
     if order.tab == "jobs":
         return told(await getattr(console, _JOB_ACTIONS[order.action])(list(order.keys)), _JOB_ACTIONS[order.action])
     told_all = [await _one(console, order, key) for key in order.keys]

@@ -1,6 +1,6 @@
 """What ``windlass top`` shows and does, without a terminal: the tabs, the cursor, and what each key means.
 
-Pure: a key makes a new state and at most one order for whoever talks to the store.
+Pure: a key makes a new state and at most one order for the code that talks to the store.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ UP, DOWN, LEFT, RIGHT, ENTER, ESCAPE, BACK, TAB = "up", "down", "left", "right",
 
 
 class Row(msgspec.Struct, frozen=True):
-    """A line of a table. ``filter``: which jobs it leads to."""
+    """A line of a table. ``filter``: the jobs it leads to."""
 
     key: str
     cells: tuple[str, ...]
@@ -38,9 +38,9 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class KeyOrder(msgspec.Struct, frozen=True):
-    """Something to do: an action of a tab on rows, ``open`` for a job to look at, or ``quit``.
+    """What a key asks for: an action of a tab on rows, ``open`` to look at a job, or ``quit``.
 
-    ``paused``: those of the rows that were, as the user saw them.
+    ``paused``: which of the rows were paused, as the user saw them.
     """
 
     action: str
@@ -50,8 +50,8 @@ class KeyOrder(msgspec.Struct, frozen=True):
 
 
 class State(msgspec.Struct, kw_only=True):
-    """Where the user is. ``typing``: what is being typed as a filter, None where nothing is. ``detail``: the job
-    that is looked at, ``scroll`` lines down.
+    """What the user looks at. ``typing``: the filter being typed, None while none is. ``detail``: the job shown in
+    full, scrolled down by ``scroll`` lines.
     """
 
     tab: str = "queues"
@@ -68,7 +68,7 @@ class State(msgspec.Struct, kw_only=True):
 
 
 def press(state: State, key: str, rows: Sequence[Row]) -> KeyOrder | None:
-    """Change the state as a key says; the order that follows from it, if any."""
+    """Change the state for a key. Answers the order that the key gives, if any."""
     if state.typing is not None:
         _type(state, key)
         return None
@@ -159,7 +159,7 @@ def _answer(state: State, key: str) -> KeyOrder | None:
 
 
 def _in_detail(state: State, key: str) -> KeyOrder | None:
-    """The same actions as in the table, for the one job that is looked at."""
+    """The table's actions, for the one job shown in full."""
     if key in (ESCAPE, ENTER, LEFT, BACK, "q"):
         state.detail = ""
     elif key == "?":
@@ -184,7 +184,7 @@ def _type(state: State, key: str) -> None:
 
 
 def question(order: KeyOrder) -> str:
-    """What is asked before an action that cannot be taken back."""
+    """The question asked before an action that cannot be undone."""
     what = ACTIONS[order.tab][order.action]
     which = order.keys[0] if len(order.keys) == 1 else f"{len(order.keys)} of them"
     return f"{what} {which}? y/n"

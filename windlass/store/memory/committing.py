@@ -31,7 +31,9 @@ def commit(hub: Hub, step: Commit, now: int) -> Committed:
 
 
 def heed(hub: Hub, step: Commit) -> None:
-    """Workers are told of changed schedules: by jobs that come with the change, else one of them by itself."""
+    """Tell workers that schedules changed: the jobs that come with the commit wake them, or else one worker is woken
+    for it.
+    """
     if is_heeded(step):
         hub.heeded += 1
         if not step.jobs:

@@ -10,14 +10,14 @@ from windlass.core.event import Entry
 
 
 def read(entries: deque[Entry], after: int, limit: int, kinds: Sequence[str]) -> list[Entry]:
-    """Entries behind ``after``, oldest first; -1: the newest alone."""
+    """The entries behind ``after``, oldest first; for -1 only the newest entry."""
     if after < 0:
         return list(islice(chosen(reversed(entries), kinds), 1))
     return list(islice(chosen((entry for entry in entries if entry.seq > after), kinds), limit))
 
 
 def chosen(entries: Iterable[Entry], kinds: Sequence[str]) -> Iterator[Entry]:
-    """Those with an event of one of these kinds, and of each only that."""
+    """The entries that have an event of one of these kinds, each cut down to those events."""
     for entry in entries:
         groups = [group for group in entry.groups if group[0] in kinds] if kinds else entry.groups
         if groups:
