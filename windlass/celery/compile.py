@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import windlass
 from windlass import Work
-from windlass.celery import _state, conf, signals
+from windlass.celery import _state, signals
 from windlass.celery.canvas import Signature, chain, chord, chunks, group, list_of, maybe_signature, xmap, xstarmap
 from windlass.celery.exceptions import ImproperlyConfigured
 from windlass.celery.ids import drop_taken, first_of, freeze, last_id, single_out
 from windlass.celery.json_values import pack, pack_all
 from windlass.celery.request import Extra, write_extra
 from windlass.celery.result import GroupResult, ResultBase
+from windlass.celery.routes import route
 from windlass.celery.utils import uuid
 from windlass.core.hints import did_you_mean
 from windlass.errors import IdConflict
@@ -86,7 +87,7 @@ def options_of(app: Celery, sig: Signature, extra: Extra, *, queue_of: str = "",
             f"task {sig.task}: serializer={given['serializer']!r}, and Windlass carries JSON only"
         )
     task = app.tasks.get(name)
-    routed = conf.route(app.conf.task_routes, name, (sig.args, sig.kwargs, given, task))
+    routed = route(app.conf.task_routes, name, (sig.args, sig.kwargs, given, task))
     own = {} if task is None else {"queue": task.own_queue, "priority": task.priority, "expires": task.expires}
     merged = {"priority": app.conf.task_default_priority, **routed}
     merged.update({key: value for key, value in (*own.items(), *given.items()) if value is not None})

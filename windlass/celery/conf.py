@@ -7,7 +7,6 @@ ones.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from datetime import timedelta
 from typing import Any
@@ -15,6 +14,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from windlass.celery.exceptions import ImproperlyConfigured
 from windlass.celery.rates import rate_of
+from windlass.celery.routes import routes
 from windlass.celery.schedules import check_workers_can_run, maybe_schedule
 from windlass.celery.setting_names import (
     ALWAYS,
@@ -228,66 +228,6 @@ def _beat(value: Any, name: str) -> Schedule:
     return Schedule(value or {})
 
 
-# -- routes
-
-
-_ROUTE = ("queue", "priority", "expires", "routing_key", "exchange", "exchange_type", "delivery_mode")
-
-
-def _routes(value: Any, name: str) -> Any:
-    if value is None or callable(value):
-        return value
-    for router in [value] if isinstance(value, Mapping) else value:
-        pairs = router.items() if isinstance(router, Mapping) else [router] if not callable(router) else ()
-        for pattern, route in pairs:
-            check_route(route, f"{name}[{getattr(pattern, 'pattern', pattern)!r}]")
-    return value
-
-
-def check_route(route: Any, where: str) -> dict[str, Any]:
-    """A route as options of a call. Exchanges and routing keys only lead to a queue, which must be named instead."""
-    if isinstance(route, str):
-        return {"queue": route}
-    if not isinstance(route, Mapping):
-        raise ImproperlyConfigured(f"{where} is {route!r}; give a queue, or a mapping with 'queue'")
-    for key in route:
-        if key not in _ROUTE:
-            raise ImproperlyConfigured(f"{where} has an unknown key {key!r}{did_you_mean(str(key), _ROUTE)}")
-    if "queue" not in route and ("routing_key" in route or "exchange" in route):
-        raise ImproperlyConfigured(f"{where}: there are no exchanges here; name the queue")
-    found = {key: route[key] for key in ("queue", "priority", "expires") if route.get(key) is not None}
-    queue = found.get("queue")
-    if queue is not None and not isinstance(queue, str):
-        found["queue"] = getattr(queue, "name", queue)
-    return found
-
-
-def route(routes: Any, task: str, call: tuple[Any, Any, Any, Any]) -> dict[str, Any]:
-    """The options that ``task_routes`` gives a call, from the first router that knows the task."""
-    if not routes:
-        return {}
-    routers = [routes] if callable(routes) or isinstance(routes, Mapping) else list(routes)
-    for router in routers:
-        if callable(router):
-            args, kwargs, options, of = call
-            if found := router(task, args, kwargs, options, task=of):
-                return check_route(found, f"the route of {task}")
-            continue
-        pairs = router.items() if isinstance(router, Mapping) else [router]
-        for pattern, found in pairs:
-            if _matches(pattern, task):
-                return check_route(found, f"the route of {task}")
-    return {}
-
-
-def _matches(pattern: Any, task: str) -> bool:
-    if isinstance(pattern, re.Pattern):
-        return bool(pattern.match(task))
-    if pattern == task:
-        return True
-    return "*" in pattern and re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), task) is not None
-
-
 # -- the lists
 
 
@@ -314,7 +254,7 @@ HONOURED: dict[str, tuple[Any, Parser]] = {
     "task_ignore_result": (False, _flag),
     "task_queues": ((), _queues),
     "task_reject_on_worker_lost": (None, _flag_or_none),
-    "task_routes": (None, _routes),
+    "taskroutes": (None, routes),
     "task_serializer": ("json", _json),
     "task_soft_time_limit": (None, _limit),
     "task_time_limit": (None, _limit),
@@ -330,7 +270,7 @@ HONOURED: dict[str, tuple[Any, Parser]] = {
 
 _LIVE = frozenset(
     {"beat_schedule", "enable_utc", "task_always_eager", "task_allow_error_cb_on_chord_header", "task_eager_propagates",
-     "task_default_priority", "task_routes", "imports", "include", "task_queues"}
+     "task_default_priority", "taskroutes", "imports", "include", "task_queues"}
 )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.celery import _state, prefork, states, task_run
 from windlass.celery.exceptions import ImproperlyConfigured, MaxRetriesExceededError, Retry
+from windlass.celery.given import models, named_ones, several
 from windlass.celery.rates import rate_of
 from windlass.celery.request import Context, node_name
 from windlass.celery.utils import uuid
@@ -118,20 +119,10 @@ class Task:
         for name in self._places[:known]:
             del by_name[name]
         given = {name: value for name, value in kwargs.items() if value is not _MISSING}
-        return self._models([*named[:known], *rest], {**by_name, **given})
+        return self._read([*named[:known], *rest], {**by_name, **given})
 
-    def _models(self, args: list[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """With ``pydantic=True``, arguments annotated as models become models."""
-        if not self.pydantic:
-            return args, kwargs
-        hints = inspect.get_annotations(inspect.unwrap(self.run), eval_str=True)
-        read = {name: kind.model_validate for name, kind in hints.items() if hasattr(kind, "model_validate")}
-
-        def made(name: str, value: Any) -> Any:
-            return read[name](value) if name in read else value
-
-        placed = [made(name, value) for name, value in zip(self._places, args, strict=False)]
-        return placed + args[len(placed) :], {name: made(name, value) for name, value in kwargs.items()}
+    def _read(self, args: list[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        return models(self.run, self._places, args, kwargs) if self.pydantic else (args, kwargs)
 
     # -- declaring
 
@@ -265,7 +256,7 @@ class Task:
         link_error: Any = None, shadow: str | None = None, **options: Any,
     ) -> AsyncResult:  # fmt: skip
         """Have it run by a worker; the result is a promise."""
-        args, kwargs = _several(args), _named(kwargs)
+        args, kwargs = several(args), named_ones(kwargs)
         if self.app.conf.task_always_eager:
             self.check_arguments(args, kwargs)
             args, kwargs = task_run.through_json(args, kwargs)
@@ -284,7 +275,7 @@ class Task:
         from windlass.celery.eager import run_callbacks
         from windlass.celery.result import EagerResult
 
-        args, kwargs, id = _several(args), _named(kwargs), task_id or uuid()
+        args, kwargs, id = several(args), named_ones(kwargs), task_id or uuid()
         frame = _state.current_frame()
         parent = frame.request if frame is not None else None
         request = Context(
@@ -294,7 +285,7 @@ class Task:
             delivery_info={"is_eager": True, "routing_key": options.get("queue"), "priority": options.get("priority")},
             ignore_result=bool(self.ignore_result), time_limit=self.time_limit, soft_time_limit=self.soft_time_limit,
         )  # fmt: skip
-        ended = task_run.run_here(self, request, *self._models(args, kwargs))
+        ended = task_run.run_here(self, request, *self._read(args, kwargs))
         result = EagerResult.of(self, request, ended)
         run_callbacks(self, request, result, link, link_error)
         throw = self.app.conf.task_eager_propagates if throw is None else throw
@@ -457,15 +448,3 @@ class Task:
 
     def __repr__(self) -> str:
         return f"<@task: {self.name} of {self.app.main}>"
-
-
-def _several(args: Any) -> list[Any]:
-    if isinstance(args, str | bytes | Mapping) or (args is not None and not isinstance(args, Iterable)):
-        raise TypeError(f"task args must be a list or tuple, not {args!r}")
-    return list(args or ())
-
-
-def _named(kwargs: Any) -> dict[str, Any]:
-    if kwargs is not None and not isinstance(kwargs, Mapping):
-        raise TypeError(f"task keyword arguments must be a mapping, not {kwargs!r}")
-    return dict(kwargs or {})

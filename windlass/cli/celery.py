@@ -337,7 +337,7 @@ class ProcessRole(NamedTuple):
 
     def run(self) -> int:
         """Run a worker until told to stop."""
-        from windlass.worker.service import run_worker
+        from windlass.worker.running import run_worker
 
         app, planned = self.load()
         banner.show(description(app, planned.options()), os.getpid(), "1", self.settings["log_format"])
@@ -356,7 +356,7 @@ class ProcessRole(NamedTuple):
     def be_child(self) -> int:
         """Run as one of a supervisor's workers."""
         from windlass.cli.supervise import be_child
-        from windlass.worker.service import run_worker
+        from windlass.worker.running import run_worker
 
         def work(report: Any) -> int:
             app, planned = self.load()

@@ -36,9 +36,7 @@ def schema(target: Target, as_json: bool, words: list[str], out: Path | None) ->
       windlass schema shop:app --out schemas/
     """
     app = target.load(tasks=True)
-    every = [
-        name for name in sorted(app.tasks) if name != NOTICE
-    ]  # Windlass's own task, which other programs need not know
+    every = [name for name in sorted(app.tasks) if name != NOTICE]  # Windlass's own, for no other program
     names = list(dict.fromkeys(task_name(app, word, "", target.spec) for word in words)) or every
     found = {name: task_schema(app.tasks[name]) for name in names}
     if out is None:

@@ -107,7 +107,7 @@ class ProcessRole(NamedTuple):
 
     def run(self) -> int:
         """Run a worker until told to stop."""
-        from windlass.worker.service import run_worker
+        from windlass.worker.running import run_worker
 
         metrics = need_metrics() if self.metrics else None
         app = self.load()
@@ -126,7 +126,7 @@ class ProcessRole(NamedTuple):
     def be_child(self) -> int:
         """Run as one of a supervisor's workers."""
         from windlass.cli.supervise import be_child
-        from windlass.worker.service import run_worker
+        from windlass.worker.running import run_worker
 
         def work(report: Callable[[dict[str, Any]], None] | None) -> int:
             meter = None

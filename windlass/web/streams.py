@@ -63,9 +63,8 @@ class EventStream(Response):
     media_type = "text/event-stream"
 
     def __init__(self, source: Source, gauge: Gauge, lifetime: float = LIFETIME_SECONDS) -> None:
-        super().__init__(
-            headers={"x-accel-buffering": "no"}
-        )  # without this, nginx holds messages back to fill a buffer
+        # Without this header, nginx holds messages back to fill a buffer.
+        super().__init__(headers={"x-accel-buffering": "no"})
         del self.headers["content-length"]
         gauge.check()
         self._source, self._gauge, self._lifetime = source, gauge, lifetime

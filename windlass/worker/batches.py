@@ -90,9 +90,7 @@ class Batch(Run):
             what = f"{len(results)} results" if isinstance(results, (list, tuple)) else type(results).__name__
             raise TypeError(f"task {self.claim.task} got a batch of {count} and gave {what}; return a list, or None")
         for run, result in zip(self.called, found, strict=True):
-            failed = issubclass(
-                type(result), Exception
-            )  # not isinstance: it would ask the value itself, whose code may lie or raise
+            failed = issubclass(type(result), Exception)  # isinstance would ask the value, which may lie or raise
             self.outcomes[run.claim.id] = judge(run, result) if failed else succeeded(run, result)
         return results
 

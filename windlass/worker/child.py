@@ -142,9 +142,7 @@ class Child:
         signals.
         """
         self._sock.close()
-        self._sending = (
-            threading.Lock()
-        )  # another thread may have held the old lock at the fork, and does not exist here to release it
+        self._sending = threading.Lock()  # a thread that held the old one at the fork does not exist here
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGUSR1, signal.SIG_DFL)

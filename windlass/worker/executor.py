@@ -85,9 +85,7 @@ class Executor:
         for claim in claims:
             try:
                 run = self.held[claim.id] = Run(self._app, claim, self._notes, self.state)
-            except (
-                Exception
-            ) as error:  # the record of this claim makes no sense; the claims that came with it must not suffer
+            except Exception as error:  # its record makes no sense; the claims that came with it go on
                 self._refuse(claim, error)
                 continue
             if batched and claim.task in batched:

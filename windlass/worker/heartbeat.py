@@ -189,9 +189,7 @@ class Heartbeat:
             self._worker_loop.call_soon_threadsafe(self._tick, asked)
             await asyncio.sleep(self._stall_warning / 2)
             stalled = time.monotonic() - self._ticked
-            paused = (
-                time.monotonic() - asked > self._stall_warning
-            )  # the whole process was paused, including this thread
+            paused = time.monotonic() - asked > self._stall_warning  # the whole process was, with this thread
             if stalled < self._stall_warning or paused:
                 warned = False
                 continue

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import os
-import signal
 import socket
-import sys
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from windlass import __version__
@@ -21,7 +17,6 @@ from windlass.errors import StoreError
 from windlass.operate.orders import Given, Order
 from windlass.store.jobs import BeatReply, Presence
 from windlass.support.logs import Steady
-from windlass.support.portal import new_event_loop
 from windlass.worker.children import Children
 from windlass.worker.executor import Executor
 from windlass.worker.graphs import Graphs
@@ -30,7 +25,6 @@ from windlass.worker.joblog import JobLog
 from windlass.worker.memory import Cpu, resident_bytes
 from windlass.worker.note_buffer import NoteBuffer
 from windlass.worker.order_listener import OrderListener
-from windlass.worker.process_end import Ending, end_process
 from windlass.worker.process_metrics import Companion
 from windlass.worker.pump import Pump
 from windlass.worker.queue_shares import Shares
@@ -211,9 +205,7 @@ class Worker:
     async def _be_born(self) -> None:
         """Take a new id: at every process start, and again if the store gave the old id up."""
         id = f"{socket.gethostname()}-{os.getpid()}-{new_id()}"
-        await declare_limits(
-            self._store, self.app
-        )  # before the first beat, so that no job starts under outdated limits
+        await declare_limits(self._store, self.app)  # first, so that no job starts under outdated limits
         await self._store.listen(id, self._on_mail)
         await self._obeying.listen(id)
         self.id = self._notes.worker = self._scheduler.worker = self.executor.worker = id
@@ -394,76 +386,3 @@ class Worker:
     def _tell(self, message: dict[str, Any]) -> None:
         if self._report is not None:
             self._report(message)
-
-
-@asynccontextmanager
-async def embedded(app: Windlass, options: Mapping[str, Any]) -> AsyncIterator[Worker]:
-    """A worker inside a program, which handles its signals itself."""
-    worker = Worker(app, options)
-    await worker.start()
-    stopping = asyncio.create_task(_stop_when_asked(worker))
-    try:
-        yield worker
-    finally:
-        worker.stop_requested.set()
-        await stopping
-
-
-async def _stop_when_asked(worker: Worker) -> None:
-    """Wait until the program is done with the worker or the worker stops itself: a broken one must not keep
-    its jobs.
-    """
-    await worker.stop_requested.wait()
-    await worker.stop()
-
-
-def run_worker(
-    app: Windlass, options: Mapping[str, Any], *, report: Report | None = None, companion: Companion | None = None,
-    last: Callable[[int], object] = end_process,
-) -> int:  # fmt: skip
-    """Be this process's worker: block until told to stop, and answer the exit code.
-
-    The process is to end then: ``last`` is called with the code if a task has left a thread that would keep the
-    process.
-    """
-    sys.setswitchinterval(
-        0.001
-    )  # so that the database thread does not wait long for the interpreter while user code is busy
-    # Imported objects stay, and batches of jobs are no garbage: collecting through both cost a seventh of the time.
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 50)
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        code = runner.run(_run_until_stopped(app, options, report, companion))
-        Ending(last, runner.get_loop()).begin(code)
-    return code
-
-
-async def _run_until_stopped(
-    app: Windlass, options: Mapping[str, Any], report: Report | None, companion: Companion | None
-) -> int:
-    worker = Worker(app, options, report, companion)
-    second = asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def on_signal() -> None:
-        (second if worker.stop_requested.is_set() else worker.stop_requested).set()
-
-    # Before the worker starts: a signal during the start must not leave half a worker behind.
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal)
-    await worker.start()
-    await worker.stop_requested.wait()
-    stopping = asyncio.create_task(worker.stop())
-    hurry = asyncio.create_task(second.wait())
-    await asyncio.wait([stopping, hurry], return_when=asyncio.FIRST_COMPLETED)
-    if not stopping.done():
-        log.warning("second signal: stopping at once")
-        worker.executor.hand_back_running()
-        worker.pump.nudge()
-        await asyncio.wait([stopping], timeout=SETTLE_SECONDS)
-        return 1
-    hurry.cancel()
-    stopping.result()
-    await app.close()
-    return worker.exit_code

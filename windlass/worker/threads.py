@@ -113,9 +113,7 @@ class Threads:
         for run, done, outcome in batch:
             try:
                 done(run, outcome)
-            except (
-                Exception
-            ):  # the error is one job's: the others of the batch have ended too, and only this loop reports them
+            except Exception:  # the error is one job's, and the others of the batch have ended too
                 log.exception("job %s (%s) ended, and that could not be handled", run.claim.id, run.claim.task)
 
     def inject(self, run: Run, kind: type[BaseException]) -> None:

@@ -13,7 +13,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
@@ -23,10 +23,11 @@ from windlass import Keep, Windlass
 from windlass import Task as WindlassTask
 from windlass.celery import _state, canvas, compile, conf, prefork, signals
 from windlass.celery import result as results
+from windlass.celery.builtin import add_together, declare_builtin, saved_group
 from windlass.celery.control import Control
 from windlass.celery.declare import make_task
 from windlass.celery.exceptions import AlreadyRegistered, ImproperlyConfigured, NotRegistered
-from windlass.celery.json_values import pack, together
+from windlass.celery.json_values import pack
 from windlass.celery.modules import django_apps, load, module_in
 from windlass.celery.request import node_name
 from windlass.celery.schedules import timing_of, zone_name
@@ -101,7 +102,7 @@ class Celery:
         self.conf.update({name: value for name, value in given.items() if value is not None})
         if config_source is not None:
             self.config_from_object(config_source, namespace=namespace)
-        _declare_builtin(self)
+        declare_builtin(self)
         _state.add_app(self, set_as_current)
 
     # -- settings
@@ -261,8 +262,8 @@ class Celery:
         )  # fmt: skip
         self.finalize()
         settings.fix()
-        made.task(name="celery.saved_group", queue=settings.task_default_queue)(_saved_group)
-        made.task(name="celery.together", queue=settings.task_default_queue)(_together)
+        made.task(name="celery.saved_group", queue=settings.task_default_queue)(saved_group)
+        made.task(name="celery.together", queue=settings.task_default_queue)(add_together)
         for task in self._tasks.values():
             self._declare(made, task)
         made.on_start(self._on_start)
@@ -431,25 +432,3 @@ def shared_task(*args: Any, **options: Any) -> Any:
         )
 
     return share(args[0]) if len(args) == 1 and callable(args[0]) else share
-
-
-def _saved_group(group: Any) -> None:
-    """The function of the job that keeps a group's ids: it does nothing."""
-
-
-def _together(added: list[Any], own: Any) -> Any:
-    """The job behind ``add_to_chord``: combines the added tasks' values with that of the task that added them."""
-    return together(own, added)
-
-
-def _declare_builtin(app: Celery) -> None:
-    def each(task: Any, it: Iterable[Any]) -> list[Any]:
-        call = canvas.maybe_signature(task, app)
-        return [call(item) for item in it]
-
-    def each_starred(task: Any, it: Iterable[Any]) -> list[Any]:
-        call = canvas.maybe_signature(task, app)
-        return [call(*item) for item in it]
-
-    app.task(name="celery.map")(each)
-    app.task(name="celery.starmap")(each_starred)
