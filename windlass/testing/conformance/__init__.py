@@ -51,9 +51,10 @@ from windlass.testing.conformance.gate_rates import RateRules, SeveralGateRules,
 from windlass.testing.conformance.gates import ClosureRules, PauseRules, TuneRules
 from windlass.testing.conformance.graph_adopt import AdoptRules, ReplaceRules
 from windlass.testing.conformance.graph_adopt_faults import AdoptFaultRules
+from windlass.testing.conformance.graph_audit import AuditRules, Lose
 from windlass.testing.conformance.graph_blame import BlameRules
 from windlass.testing.conformance.graph_insert import OpenRules, StageRules
-from windlass.testing.conformance.graph_keep import AuditRules, BoundRules, GraphRetentionRules, Lose
+from windlass.testing.conformance.graph_keep import BoundRules, GraphRetentionRules
 from windlass.testing.conformance.graph_read import (
     ClaimValueRules,
     GraphWatchRules,
