@@ -529,7 +529,7 @@ class Windlass:
 
     def worker(self, **options: Unpack[WorkerOptions]) -> AbstractAsyncContextManager[Any]:
         """A worker inside this program: ``async with app.worker(queues=["emails"]): ...``. Leaves signals alone."""
-        from windlass.worker.service import embedded
+        from windlass.worker.running import embedded
 
         context: AbstractAsyncContextManager[Any] = embedded(self, options)
         return context

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from windlass.celery import Celery, known, signals
+from windlass.celery import Celery, setting_names, signals
 from windlass.celery.conf import HONOURED
 from windlass.celery.exceptions import ImproperlyConfigured
-from windlass.celery.known import ALWAYS, REFUSED, new_name, why_refused, why_taken
 from windlass.celery.schedules import crontab, crontab_parser, maybe_schedule, schedule
+from windlass.celery.setting_names import ALWAYS, REFUSED, new_name, why_refused, why_taken
 
 
 def test_settings_by_attribute_by_key_and_by_update() -> None:
@@ -191,7 +191,7 @@ def test_one_that_asks_for_nothing_is_never_refused(name: str) -> None:
 
 def test_what_changes_nothing_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
     name = "control_queue_ttl"
-    known._said.discard(name)
+    setting_names._said.discard(name)
     with caplog.at_level("DEBUG", "celery.conf"):
         for _ in range(3):
             Celery("tests", broker="memory://").conf[name] = 10

@@ -15,7 +15,7 @@ from windlass import Chord, Flow, Group, Signature, SyncWorkflow, Tree, Work, Wo
 from windlass.cli.main import cli
 from windlass.core.duration import to_ms
 from windlass.core.event import KINDS
-from windlass.core.flow import FlowRules
+from windlass.core.flow_rules import FlowRules
 from windlass.core.graph import WORK
 from windlass.core.job import State
 from windlass.core.keep import DEFAULT_KEEP, Keep
@@ -28,7 +28,7 @@ from windlass.store.redis import errors as redis_errors
 from windlass.store.redis import library as redis_library
 from windlass.store.redis import location
 from windlass.store.sqlite.location import DURABILITY, OPTIONS
-from windlass.worker.plan import Plan
+from windlass.worker.worker_options import CheckedOptions
 from windlass.workflows import plan
 from windlass.workflows.work import IfFails
 from windlass.workflows.workflow import WorkflowProgress
@@ -104,7 +104,7 @@ def test_every_app_option_is_there_with_its_default() -> None:
 def test_every_worker_option_is_there_with_its_default() -> None:
     table = rows(section(OPTIONS_PAGE, "Of a worker"))
     assert table.keys() == WorkerOptions.__annotations__.keys()
-    plan = Plan(())
+    plan = CheckedOptions(())
     assert int(table["concurrency"][0].strip("`")) == plan.concurrency
     for name in ("grace", "stall_warning", "stall_limit"):
         assert to_ms(table[name][0].strip("`")) == getattr(plan, name) * 1000, name

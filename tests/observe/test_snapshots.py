@@ -15,8 +15,8 @@ from windlass.observe import snapshots
 from windlass.observe.families import as_metrics, as_text, read_registry
 from windlass.observe.names import DEATHS, LOST
 from windlass.observe.snapshots import Gathered, Snapshot, decode, describe, encode
-from windlass.worker.leash import MOST_WAITING, Leash
-from windlass.worker.member import Member
+from windlass.worker.supervisor_link import MOST_WAITING, SupervisorLink
+from windlass.worker.worker_process import WorkerProcess
 
 
 def process(n: int) -> CollectorRegistry:
@@ -105,10 +105,10 @@ class Pipe:
     def __init__(self) -> None:
         self.reading, writing = os.pipe()
         other, parent = os.pipe()
-        self.leash = Leash(writing, other)
+        self.leash = SupervisorLink(writing, other)
         self._open = [self.reading, writing, other, parent]
         os.set_blocking(self.reading, False)
-        self.member = Member.__new__(Member)
+        self.member = WorkerProcess.__new__(WorkerProcess)
         self.member.dismissed = False
         self.member.fd = self.reading
         self.member._line = bytearray()

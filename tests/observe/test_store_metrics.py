@@ -16,7 +16,7 @@ from tests.observe.metric_kit import Numbers, promtool, scrape
 from tests.servers.redis import RedisServer, fresh_prefix
 from tests.worker.helpers import eventually, within
 from windlass import Windlass, __version__, every
-from windlass.console.shared import shared_of
+from windlass.console.recent_reads import shared_of
 from windlass.core.access import make_access
 from windlass.core.chart import OTHER
 from windlass.errors import JobFailed

@@ -3,155 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import msgspec
 import pytest
 
+from tests.web.console_kit import console, fill, store
 from tests.web.kit import audited, everything, make_app, new_job, populate, states
-from windlass import ConfigError, Windlass, every, group
+from windlass import ConfigError, Windlass
 from windlass.console import Console
 from windlass.console.audit import KEPT, SHELF, bounded
 from windlass.console.charts import chart as draw_chart
 from windlass.console.desk import MOST_ROWS, Desk, now_ms
-from windlass.console.search import LOOKED
-from windlass.console.shared import shared_of
+from windlass.console.recent_reads import shared_of
 from windlass.core.access import EVERYTHING, make_access
 from windlass.core.chart import CELLS, HOURS, MINUTE, MINUTES, Series, Sheet, cell, encode_sheet, sheet_key
-from windlass.core.health import Facts, flow_of, in_words, is_well
+from windlass.core.health import QueueFacts, flow_of, in_words, is_well
 from windlass.core.job import State
 from windlass.errors import Forbidden, JobLost, NotFound
 from windlass.store.base import Store
 from windlass.store.items import Put, put_all
-from windlass.store.jobs import Presence
 from windlass.testing import Harness
 
-
-@pytest.fixture
-async def store(app: Windlass) -> Store:
-    return (await app.client()).store
-
-
-@pytest.fixture
-def console(app: Windlass) -> Console:
-    return Console(app, make_access("ann", ["*"]))
-
-
-async def fill(store: Store, count: int) -> None:
-    """Jobs ``j0`` and on, every third of them in ``bill``; their argument ``n`` is their number."""
-    for start in range(0, count, 1_000):
-        await store.insert([
-            new_job(
-                f"j{n}", *(("bill.charge", "bill") if n % 3 == 0 else ()),
-                payload=msgspec.json.encode({"n": n, "even": n % 2 == 0}),
-            )
-            for n in range(start, min(start + 1_000, count))
-        ])  # fmt: skip
-
-
-# -- searching
-
-
-async def test_the_runs_of_a_schedule_are_found(app: Windlass, console: Console) -> None:
-    ids = []
-    for name in ("nightly", "night shift"):
-        await app.schedules.put(name, every("day at 03:00"), "mail.send", args=["ann"])
-        ids.append(await console.run_schedule(name))
-    assert [row.id for row in (await console.jobs("schedule:nightly")).jobs] == ids[:1]
-    assert [row.id for row in (await console.jobs('schedule:"night shift"')).jobs] == ids[1:]
-    assert len((await console.jobs("schedule:night*")).jobs) == 2
-    assert (await console.job(ids[1])).schedule == "night shift"
-
-
-async def walk(console: Console, filter: str, limit: int = 50) -> tuple[list[str], int]:
-    """The ids in the order they came, and how many pages were partial."""
-    found: list[str] = []
-    partial, after = 0, ""
-    while True:
-        page = await console.jobs(filter, after, limit)
-        assert len(page.jobs) <= limit
-        found += [row.id for row in page.jobs]
-        partial += page.partial
-        after = page.cursor
-        if not after:
-            return found, partial
-
-
-@pytest.mark.parametrize("limit", [1, 7, 50, 200])
-@pytest.mark.parametrize(
-    ("filter", "fits"),
-    [
-        ("", lambda n: True),
-        ("queue:bill", lambda n: n % 3 == 0),
-        ("queue:b*", lambda n: n % 3 == 0),
-        ("args.even:true", lambda n: n % 2 == 0),
-        ("args.even:true queue:bill", lambda n: n % 6 == 0),
-        ("args.n:5,100,299", lambda n: n in (5, 100, 299)),
-        ("state:failed", lambda n: False),
-    ],
-)
-async def test_a_walk_finds_each_job_once(
-    console: Console, store: Store, filter: str, fits: Any, limit: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("windlass.console.search.STEP", 20)
-    await fill(store, 300)
-    found, _ = await walk(console, filter, limit)
-    assert found == [f"j{n}" for n in range(299, -1, -1) if fits(n)]
-
-
-async def test_a_search_that_stops_says_so_and_goes_on(
-    console: Console, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("windlass.console.search.STEP", 20)
-    monkeypatch.setattr("windlass.console.search.LOOKED", 40)
-    await fill(store, 300)
-    page = await console.jobs("args.n:5")
-    assert (page.jobs, page.partial, page.looked, page.indexed) == ([], True, 40, False)
-    found, partial = await walk(console, "args.n:5")
-    assert found == ["j5"]
-    assert partial > 3
-    whole = await console.jobs("queue:bill")
-    assert (whole.partial, whole.indexed) == (False, True)
-    counted = await console.count("args.n:5")
-    assert (counted.count, counted.exact) == (1, True)
-    monkeypatch.setattr("windlass.console.bulk.COUNTED", 80)
-    counted = await console.count("args.n:5")
-    assert (counted.count, counted.exact) == (0, False)
-
-
-async def test_jobs_that_come_and_go_between_pages(console: Console, store: Store) -> None:
-    await fill(store, 100)
-    first = await console.jobs("args.even:true", limit=10)
-    await store.insert([new_job("late", payload=b'{"even":true}')])
-    await console.delete([row.id for row in first.jobs[:5]] + ["j60"])
-    rest: list[str] = []
-    after = first.cursor
-    while after:
-        page = await console.jobs("args.even:true", after, 10)
-        rest += [row.id for row in page.jobs]
-        after = page.cursor
-    seen = [row.id for row in first.jobs] + rest
-    assert len(seen) == len(set(seen))
-    assert set(seen) == {f"j{n}" for n in range(0, 100, 2)} - {"j60"}
-
-
-async def test_a_scope_is_walked_as_well(app: Windlass, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("windlass.console.search.STEP", 20)
-    await fill(store, 200)
-    found, _ = await walk(Console(app, make_access("bob", ["*"], ["bill"])), "", 7)
-    assert found == [f"j{n}" for n in range(199, -1, -1) if n % 3 == 0]
-
-
-async def test_the_jobs_of_a_workflow(app: Windlass, console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("windlass.console.search.STEP", 3)
-    charge = app.tasks["bill.charge"]
-    flow = await charge.map(range(20)).enqueue()  # type: ignore[attr-defined]
-    found, _ = await walk(console, f"workflow:{flow.id}", 4)
-    assert len(found) == len(set(found))
-    records = await console.jobs(f"workflow:{flow.id}", limit=200)
-    assert found == [row.id for row in records.jobs]
-    nothing, _ = await walk(console, f"workflow:{flow.id} state:failed", 4)
-    assert nothing == []
+__all__ = ["console", "store"]
 
 
 # -- in bulk
@@ -293,24 +166,24 @@ async def test_a_chart_adds_up_what_workers_wrote(app: Windlass, console: Consol
 @pytest.mark.parametrize(
     ("facts", "flow", "well"),
     [
-        (Facts(), "idle", True),
-        (Facts(draining=True), "draining", True),
-        (Facts(paused=True, ready=9, oldest_ready=10**9), "paused", True),
-        (Facts(ready=1, oldest_ready=1_000), "no_worker", True),
-        (Facts(ready=1, oldest_ready=31_000), "no_worker", False),
-        (Facts(ready=1, oldest_ready=1_000, workers=1, slots=4), "flowing", True),
-        (Facts(ready=1, oldest_ready=61_000, workers=1, slots=4), "stuck", False),
-        (Facts(ready=1, oldest_ready=61_000, workers=1, slots=4, quiet=1_000), "flowing", True),
-        (Facts(ready=1, oldest_ready=61_000, workers=1, slots=4, quiet=61_000), "stuck", False),
-        (Facts(ready=1, oldest_ready=61_000, workers=1, slots=4, busy=4, quiet=61_000), "saturated", True),
-        (Facts(ready=1, oldest_ready=601_000, workers=1, slots=4, busy=4, quiet=601_000), "stuck", False),
-        (Facts(ready=1, oldest_ready=601_000, workers=1, slots=4, busy=4), "saturated", True),
-        (Facts(ready=1, oldest_ready=61_000, workers=1, slots=4, held=True, quiet=61_000), "saturated", True),
-        (Facts(running=1, workers=1, slots=4, busy=1), "flowing", True),
-        (Facts(running=1, draining=True, workers=1, slots=4), "draining", True),
+        (QueueFacts(), "idle", True),
+        (QueueFacts(draining=True), "draining", True),
+        (QueueFacts(paused=True, ready=9, oldest_ready=10**9), "paused", True),
+        (QueueFacts(ready=1, oldest_ready=1_000), "no_worker", True),
+        (QueueFacts(ready=1, oldest_ready=31_000), "no_worker", False),
+        (QueueFacts(ready=1, oldest_ready=1_000, workers=1, slots=4), "flowing", True),
+        (QueueFacts(ready=1, oldest_ready=61_000, workers=1, slots=4), "stuck", False),
+        (QueueFacts(ready=1, oldest_ready=61_000, workers=1, slots=4, quiet=1_000), "flowing", True),
+        (QueueFacts(ready=1, oldest_ready=61_000, workers=1, slots=4, quiet=61_000), "stuck", False),
+        (QueueFacts(ready=1, oldest_ready=61_000, workers=1, slots=4, busy=4, quiet=61_000), "saturated", True),
+        (QueueFacts(ready=1, oldest_ready=601_000, workers=1, slots=4, busy=4, quiet=601_000), "stuck", False),
+        (QueueFacts(ready=1, oldest_ready=601_000, workers=1, slots=4, busy=4), "saturated", True),
+        (QueueFacts(ready=1, oldest_ready=61_000, workers=1, slots=4, held=True, quiet=61_000), "saturated", True),
+        (QueueFacts(running=1, workers=1, slots=4, busy=1), "flowing", True),
+        (QueueFacts(running=1, draining=True, workers=1, slots=4), "draining", True),
     ],
 )
-def test_one_word_for_a_queue(facts: Facts, flow: str, well: bool) -> None:
+def test_one_word_for_a_queue(facts: QueueFacts, flow: str, well: bool) -> None:
     assert flow_of(facts) == flow
     assert is_well(flow, facts.oldest_ready) is well
     assert well or in_words(flow, facts.ready, "1m")
@@ -443,73 +316,3 @@ async def test_views(app: Windlass, console: Console, store: Store) -> None:
     with pytest.raises(Forbidden):
         await Console(app, make_access("x", ["read"])).save_view("w", "")
     assert await everything(store) == before
-
-
-# -- what was pasted, and the language over real records
-
-
-async def test_a_pasted_id_finds_its_job_and_its_workflow(app: Windlass, console: Console, store: Store) -> None:
-    await fill(store, LOOKED + 200)
-    flow = await group(*(app.tasks["mail.send"].s("ann") for _ in range(3))).enqueue()
-    await store.insert([new_job(f"late{n}") for n in range(5)])
-    for text in ("j3", " j3\n", '"j3"', "'j3'", "`j3`,", "https://ops.example.org/w/jobs/j3", "http://x/jobs/j3?a=b#c"):
-        assert await walk(console, text) == (["j3"], 0), text
-    mine = await walk(console, f"workflow:{flow.id}")
-    for text in (flow.id, f'  "{flow.id}"', f"https://ops.example.org/workflows/{flow.id}"):
-        assert await walk(console, text, 2) == mine, text
-    assert len(mine[0]) == 3
-    assert await walk(console, "j3 state:failed") == ([], 0)
-    assert await walk(console, f"{flow.id} -queue:mail") == ([], 0)
-
-
-async def test_a_pasted_id_is_no_word_to_who_may_see_no_values(app: Windlass, store: Store) -> None:
-    await store.insert([new_job("0Q7iAqXjjRPfw4shswgO")])
-    console = Console(app, make_access("ann", ["read"]))
-    assert await walk(console, "0Q7iAqXjjRPfw4shswgO") == (["0Q7iAqXjjRPfw4shswgO"], 0)
-    assert await walk(console, "-0Q7iAqXjjRPfw4shswgO") == ([], 0)
-    for text in ("secret", "(state:ready OR secret)", "args.n:>1"):
-        with pytest.raises(Forbidden, match="needs the right 'values'"):
-            await console.jobs(text)
-
-
-@pytest.mark.parametrize(
-    ("filter", "fits", "indexed"),
-    [
-        ("args.n:>95", lambda n: n > 95, False),
-        ("args.n:10..12", lambda n: 10 <= n <= 12, False),
-        ("-queue:bill args.n:<9", lambda n: n % 3 and n < 9, False),
-        ("-state:ready", lambda n: False, True),
-        ("-state:failed,running", lambda n: True, True),
-        ("args.n:<3 OR args.n:>97", lambda n: n < 3 or n > 97, False),
-        ("queue:bill -(args.even:true OR args.n:>9)", lambda n: n % 6 == 3 and n <= 9, False),
-        ("age:>1h", lambda n: False, True),
-        ("age:<1h attempts:0 priority:5", lambda n: True, False),
-        ("duration:>0s", lambda n: False, False),
-    ],
-)
-async def test_not_or_more_and_less(
-    console: Console, store: Store, filter: str, fits: Any, indexed: bool
-) -> None:  # fmt: skip
-    await fill(store, 100)
-    assert (await walk(console, filter))[0] == [f"j{n}" for n in reversed(range(100)) if fits(n)]
-    assert (await console.jobs(filter)).indexed is indexed
-    assert (await console.count(filter)).count == sum(bool(fits(n)) for n in range(100))
-
-
-async def test_a_bulk_action_takes_the_same_language(console: Console, store: Store) -> None:
-    await fill(store, 30)
-    done = await console.bulk("cancel", "(args.n:<3 OR args.n:>27) -args.n:29")
-    assert sorted(done.changed) == ["j0", "j1", "j2", "j28"]
-
-
-async def test_suggestions_come_from_the_store(app: Windlass, console: Console, store: Store) -> None:
-    await fill(store, 3)
-    await store.beat(Presence(id="web-1-4711-x", host="web-1", pid=4711, queues=["mail"], declares={}), 0, [])
-    ends = {
-        text: [each.filter for each in await console.suggest(text)]
-        for text in ("queue:b", "task:mail.s", "worker:web", "state:fa")
-    }  # fmt: skip
-    assert ends == {
-        "queue:b": ["queue:bill"], "task:mail.s": ["task:mail.send"], "worker:web": ["worker:web-1:4711"],
-        "state:fa": ["state:failed"],
-    }  # fmt: skip

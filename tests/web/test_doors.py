@@ -11,7 +11,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse
 
 from tests.web.kit import AWAY, basic, bearer, hand, make_app, new_job, populate, token_of, tokens, visiting
 from windlass import ConfigError, Windlass
-from windlass.console.shared import shared_of
+from windlass.console.recent_reads import shared_of
 from windlass.testing import Harness
 from windlass.web import Access, Basic, Token, make_access, windlass_dashboard
 

@@ -8,12 +8,12 @@ from tests.web.kit import audited, bearer, dashboard, new_job, visiting
 from windlass import ConfigError, Windlass
 from windlass.console import Console
 from windlass.console.desk import now_ms
-from windlass.console.shared import shared_of
-from windlass.console.values import Warn
+from windlass.console.recent_reads import shared_of
+from windlass.console.replies import Warn
 from windlass.core.access import make_access
-from windlass.core.health import Facts
+from windlass.core.health import QueueFacts
 from windlass.core.mute import SHELF, decode, key_of
-from windlass.core.notice import Book, Rule
+from windlass.core.notice import NoticeBook, NoticeRule
 from windlass.core.standstill import tell_of_queues, tell_of_schedules
 from windlass.errors import Forbidden, NotFound
 from windlass.store.items import Put, put_all
@@ -106,9 +106,9 @@ async def test_the_page_shows_it_apart_and_counts_it_no_more(app: Windlass) -> N
 
 
 def test_what_is_muted_is_told_to_nobody_until_the_mute_ends() -> None:
-    rule = Rule(key="r", on=("stuck", "schedule"), stuck_after=1_000)
-    facts = {"mail": Facts(ready=3, oldest_ready=120_000), "bill": Facts(ready=3, oldest_ready=120_000)}
-    book, muted = Book(), frozenset({("no_worker", "mail"), ("schedule_paused", "nightly")})
+    rule = NoticeRule(key="r", on=("stuck", "schedule"), stuck_after=1_000)
+    facts = {"mail": QueueFacts(ready=3, oldest_ready=120_000), "bill": QueueFacts(ready=3, oldest_ready=120_000)}
+    book, muted = NoticeBook(), frozenset({("no_worker", "mail"), ("schedule_paused", "nightly")})
     tell_of_queues(book, [rule], "shop", facts, 1_000_000, muted)
     assert [notice.queue for _, notice in book.outbox] == ["bill"]
     assert book.stuck == ["r bill"]

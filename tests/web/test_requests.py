@@ -14,7 +14,7 @@ from tests.web.cases import PAGES
 from tests.web.kit import Page, World, bearer, dashboard, everything, make_app, visiting
 from windlass import Windlass
 from windlass.web.api import TABLE
-from windlass.web.guard import BODY_MAX
+from windlass.web.csrf import BODY_MAX
 from windlass.web.headers import CSP
 
 

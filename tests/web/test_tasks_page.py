@@ -28,7 +28,7 @@ from windlass.core.chart import (
 from windlass.errors import ConfigError
 from windlass.store.items import Put, put_all
 from windlass.web.sorting import Sort
-from windlass.worker.tracker import Slot
+from windlass.worker.tracker import OpenSheet
 
 
 def histogram(**at: int) -> list[int]:
@@ -123,7 +123,7 @@ def test_a_second_press_turns_the_order() -> None:
 
 
 def test_a_sheet_is_bounded_and_loses_no_count() -> None:
-    slot = Slot(MINUTES, 0, 4)
+    slot = OpenSheet(MINUTES, 0, 4)
     many = [Series("q", f"t{n}", {"succeeded": n + 1}, run_ms=1) for n in range(MOST_SERIES + 100)]
     slot.add(many, 0)
     sheet = decode_sheet(encode_sheet(slot.sheet()))

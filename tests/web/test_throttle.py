@@ -14,8 +14,8 @@ import pytest
 from tests.web.kit import AWAY, LOCAL, audited, basic, bearer, everything, make_app, tokens, visiting
 from windlass import Windlass
 from windlass.console.audit import LOGIN_PLACES
-from windlass.web import Basic, throttle, windlass_dashboard
-from windlass.web.throttle import ADDRESSES, BY_ADDRESS, BY_NAME, NAMES, SHELF, network_of
+from windlass.web import Basic, guessing, windlass_dashboard
+from windlass.web.guessing import ADDRESSES, BY_ADDRESS, BY_NAME, NAMES, SHELF, network_of
 
 USERS = {"ann": ("secret", ["*"]), "bob": ("secret2", ["read", "audit"])}
 
@@ -32,8 +32,8 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr("windlass.web.auth.FAILURE_SECONDS", 0)
-    monkeypatch.setattr(throttle, "now_ms", clock)
-    monkeypatch.setattr(throttle, "FRESH", 0)
+    monkeypatch.setattr(guessing, "now_ms", clock)
+    monkeypatch.setattr(guessing, "FRESH", 0)
     return clock
 
 

@@ -13,7 +13,7 @@ from windlass.core.access import make_access
 from windlass.operate.standing import Slots, slots_of
 from windlass.store.jobs import Presence
 from windlass.store.reads import WorkerInfo
-from windlass.web.words import asked_of
+from windlass.web.template_filters import asked_of
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import pytest
 from tests.web.kit import Page, bearer, dashboard, hand, make_app, visiting
 from windlass import Windlass, chain, chord, group
 from windlass.console import Console
-from windlass.console.flows import WorkflowDetail
-from windlass.console.layout import ROW
 from windlass.console.waterfall import MOST_BARS, critical_path, waterfall
+from windlass.console.workflow_layout import ROW
+from windlass.console.workflow_replies import WorkflowDetail
 from windlass.console.workflows import FOLDED, MOST_OPEN
 from windlass.core.job import ErrorInfo, Job, State
 from windlass.core.lifecycle import Failed, Succeeded

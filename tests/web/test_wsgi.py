@@ -15,7 +15,7 @@ import pytest
 
 from tests.web.kit import basic, bearer, make_app, populate
 from tests.worker.helpers import ROOT, soon
-from windlass.web.guard import BODY_MAX
+from windlass.web.csrf import BODY_MAX
 
 KEY = "a-key-of-the-tests"
 PREFORK = ("--workers", "2", "--threads", "2", "--preload")

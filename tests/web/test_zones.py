@@ -8,7 +8,7 @@ import pytest
 
 from tests.web.kit import Page, bearer, dashboard, visiting
 from windlass import Windlass, cron, every
-from windlass.web.words import in_zone, now_ms
+from windlass.web.template_filters import in_zone, now_ms
 
 
 def ms(text: str) -> int:

@@ -22,8 +22,8 @@ import msgspec
 from windlass.core.job import ErrorInfo
 from windlass.core.lifecycle import Failed, Outcome, Snoozed, Stopped, Succeeded
 from windlass.errors import SoftTimeout
-from windlass.worker.frames import RunRequest
-from windlass.worker.inside import here
+from windlass.worker.child_messages import RunRequest
+from windlass.worker.child_run import here
 
 app = {"name": "an app"}
 

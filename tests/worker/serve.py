@@ -7,8 +7,8 @@ import logging
 import sys
 
 from windlass.calls.context import JobIdFilter
-from windlass.worker.functions import load_object
-from windlass.worker.service import run_worker
+from windlass.worker.child_functions import load_object
+from windlass.worker.running import run_worker
 
 
 def main() -> int:

@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-from windlass.worker.leash import Leash
+from windlass.worker.supervisor_link import SupervisorLink
 
 
 def note(journal: Path, event: str) -> None:
@@ -22,7 +22,7 @@ def note(journal: Path, event: str) -> None:
         file.write(f"{event} {os.getpid()}\n")
 
 
-async def serve(journal: Path, words: set[str], leash: Leash) -> int:
+async def serve(journal: Path, words: set[str], leash: SupervisorLink) -> int:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
 
@@ -54,7 +54,7 @@ async def serve(journal: Path, words: set[str], leash: Leash) -> int:
 
 def main() -> int:
     journal, words = Path(sys.argv[1]), set(sys.argv[2:])
-    leash = Leash.from_environment()
+    leash = SupervisorLink.from_environment()
     assert leash is not None
     note(journal, "start")
     broken = journal.with_suffix(".broken")

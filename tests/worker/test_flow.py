@@ -3,67 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
+from tests.worker.flow_kit import Crew, all_of, crew, reason
 from tests.worker.helpers import eventually, within
 from windlass import ConfigError, Handle, QueueDraining, QueueFull, Rate, State, Windlass, chain, group
 
-T = TypeVar("T")
-
-
-class Crew:
-    """What ran, in order; ``open`` lets those go on that wait at the door."""
-
-    def __init__(self) -> None:
-        self.done: list[Any] = []
-        self.running = self.peak = 0
-        self.open = asyncio.Event()
-
-    async def work(self, what: T, door: bool = False) -> T:
-        self.running += 1
-        self.peak = max(self.peak, self.running)
-        try:
-            await (self.open.wait() if door else asyncio.sleep(0.005))
-            self.done.append(what)
-            return what
-        finally:
-            self.running -= 1
-
-
-@pytest.fixture
-def crew() -> Crew:
-    return Crew()
-
-
-async def all_of(handles: list[Handle[Any]]) -> list[Any]:
-    results: list[Any] = await within(asyncio.gather(*(handle.result() for handle in handles)))
-    return results
+__all__ = ["crew"]
 
 
 async def started(app: Windlass, handles: list[Handle[Any]]) -> list[int]:
     client = await app.client()
     return sorted(job.started_at for job in await client.store.get([handle.id for handle in handles]) if job)
-
-
-def code(handle: Handle[Any]) -> Callable[[], Awaitable[str]]:
-    async def ask() -> str:
-        return (await handle.why()).main.code
-
-    return ask
-
-
-async def reason(handle: Handle[Any], expected: str) -> None:
-    """Its main reason comes to be this one."""
-    ask = code(handle)
-
-    async def is_it() -> bool:
-        return await ask() == expected
-
-    await eventually(is_it)
 
 
 # -- limits and rates
@@ -209,85 +163,6 @@ async def test_members_of_workflows_keep_to_lanes(app: Windlass, crew: Crew) -> 
         flow = await chain(group(task.si(n) for n in range(5)), add_up.s())
         assert await within(flow.result()) == 10
     assert crew.peak == 1
-
-
-# -- unique
-
-
-async def test_unique_keep_gives_the_job_there_is(app: Windlass, crew: Crew) -> None:
-    @app.task(name="t", unique=["order"])
-    async def task(order: int, note: str = "") -> str:
-        return await crew.work(note)
-
-    await task.pause()
-    first = await task.enqueue(1, "first")
-    again = await task.enqueue(1, "again")
-    other = await task.enqueue(2, "other")
-    assert (first.existing, again.existing, again.id, other.existing) == (False, True, first.id, False)
-    assert (await asyncio.to_thread(task.delay, 1)).id == first.id
-    holder = await app.holder(task, 1)
-    assert holder is not None
-    assert (holder.handle.id, holder.successor) == (first.id, None)
-    async with app.worker():
-        await reason(first, "paused_task")
-        await task.resume()
-        assert await all_of([first, again, other]) == ["first", "first", "other"]
-        assert await app.holder("t", 1) is None
-        assert (await task.enqueue(1)).existing is False
-
-
-async def test_unique_replace_changes_what_waits_and_keeps_one_successor(app: Windlass, crew: Crew) -> None:
-    @app.task(name="t", unique="only", unique_policy="replace")
-    async def task(text: str) -> str:
-        return await crew.work(text, door=True)
-
-    await task.pause()
-    first = await task.enqueue("old")
-    assert (await task.enqueue("new")).id == first.id
-    async with app.worker():
-        await task.resume()
-        await eventually(lambda: crew.running == 1)
-        second = await task.enqueue("next")
-        assert second.existing is False
-        assert (await task.enqueue("last")).id == second.id
-        await reason(second, "unique_successor")
-        holder = await app.holder(task, "only")
-        assert holder is not None
-        assert holder.successor is not None
-        assert (holder.handle.id, holder.successor.id) == (first.id, second.id)
-        crew.open.set()
-        assert await all_of([first, second]) == ["new", "last"]
-    assert crew.peak == 1
-
-
-async def test_unique_debounce_runs_once_with_the_last(app: Windlass, crew: Crew) -> None:
-    @app.task(name="t", unique=True, unique_policy="debounce", unique_for="50ms")
-    async def same() -> None: ...
-
-    @app.task(name="save", unique=["page"], unique_policy="debounce", unique_for="100ms", debounce_max="10s")
-    async def save(page: int, text: str) -> str:
-        return await crew.work(text)
-
-    async with app.worker():
-        handles = [await save.enqueue(1, text) for text in "abc"]
-        assert {handle.id for handle in handles} == {handles[0].id}
-        assert await all_of(handles) == ["c", "c", "c"]
-        assert await within((await same.enqueue()).result()) is None
-    assert crew.done == ["c"]
-
-
-async def test_unique_throttle_keeps_a_window(app: Windlass, crew: Crew) -> None:
-    @app.task(name="t", unique=True, unique_policy="throttle", unique_for="1h")
-    async def task(n: int) -> int:
-        return await crew.work(n)
-
-    async with app.worker():
-        first = await task.enqueue(1)
-        assert await within(first.result()) == 1
-        again = await task.enqueue(1)
-        assert (again.id, again.existing) == (first.id, True)
-        assert await within(again.result()) == 1
-        assert (await task.enqueue(2)).existing is False
 
 
 # -- operators

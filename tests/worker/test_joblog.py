@@ -21,7 +21,7 @@ from tests.worker.jobs import adopt, child_dies, child_fails
 from windlass import Cancel, Snooze, Windlass, WindlassError
 from windlass.store.jobs import Declared, Presence, Want
 from windlass.support.logs import JsonFormatter, TextFormatter
-from windlass.worker.plan import plan
+from windlass.worker.worker_options import check_worker_options
 
 
 @pytest.fixture(params=["memory", "sqlite", "redis"])
@@ -150,8 +150,8 @@ async def test_success_is_told_only_where_asked(app: Windlass, heard: Heard) -> 
 def test_log_success_is_a_setting_too() -> None:
     app = Windlass("told", "memory://", log_success=True)
     app.task(broken)
-    assert plan(app, {}).log_success
-    assert not plan(app, {"log_success": False}).log_success
+    assert check_worker_options(app, {}).log_success
+    assert not check_worker_options(app, {"log_success": False}).log_success
 
 
 async def test_a_killed_child_is_told_of(app: Windlass, heard: Heard) -> None:

@@ -28,7 +28,7 @@ from windlass import DeadLetter, Email, Notice, Webhook, Windlass, every
 from windlass.calls.handle import JobInfo
 from windlass.console import Console
 from windlass.core import health
-from windlass.core.notice import Book
+from windlass.core.notice import NoticeBook
 from windlass.core.options import parse_options
 from windlass.core.schedule import GONE
 from windlass.errors import WindlassError
@@ -113,7 +113,7 @@ async def is_all_told(app: Windlass) -> bool:
     """Whether the book is past the last death there was, and nothing is left to send."""
     store = (await app.client()).store
     kept = await read_one(store, notifier.SHELF, notifier.BOOK)
-    book = msgspec.json.decode(kept.body or b"{}", type=Book)
+    book = msgspec.json.decode(kept.body or b"{}", type=NoticeBook)
     deaths = await store.events(0, 10_000, ("failed",))
     return not book.outbox and book.cursor >= max((entry.seq for entry in deaths), default=0)
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.servers.redis import Certificates
 from windlass import ConfigError, Notice, Webhook
-from windlass.core.addresses import Allowed, parse_allowed
+from windlass.core.network_addresses import Allowed, parse_allowed
 from windlass.errors import WindlassError
 from windlass.support import outbound
 from windlass.support.outbound import Answer, OutboundError, post

@@ -24,7 +24,7 @@ from windlass.worker.arguments import arguments
 from windlass.worker.children import Children
 from windlass.worker.executor import Executor
 from windlass.worker.graphs import Graphs
-from windlass.worker.notes import NoteBuffer
+from windlass.worker.note_buffer import NoteBuffer
 from windlass.worker.runner import Run
 from windlass.workflows.values import Failure
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast
 import msgspec
 
 from windlass.core.codec import encode
-from windlass.core.flow import Asked, FlowRules, make_terms, quiet_time
+from windlass.core.flow_rules import Asked, FlowRules, make_terms, quiet_time
 from windlass.core.ids import check_name, make_id
 from windlass.core.job import Meta, NewJob
 from windlass.core.options import CALL_NAMES, CallOptions, Resolved, pack_call, parse_options

@@ -14,7 +14,7 @@ from windlass.calls.handle import Handle, SyncHandle
 from windlass.core.batch import one_of, the_list
 from windlass.core.codec import Codec
 from windlass.core.duration import Duration
-from windlass.core.flow import check_rules
+from windlass.core.flow_rules import check_rules
 from windlass.core.options import CALL_NAMES, TASK_NAMES, CallOptions, parse_options
 from windlass.errors import ConfigError
 from windlass.limits.gates import TaskTuning

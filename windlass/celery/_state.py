@@ -1,6 +1,6 @@
-"""What Celery keeps per process and per running task: the current app, shared tasks, and the task that runs here.
+"""What Celery keeps per process and per running task: the current app, shared tasks, and the running task.
 
-Windlass itself has no global app. Celery's code does without naming one, so this layer keeps it, and only here.
+Windlass itself has no global app. Celery's code often names none, so this layer keeps one, and only here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _shared: list[Callable[[Celery], Task]] = []
 
 
 class Frame(NamedTuple):
-    """A task that runs here, and what it was asked for. ``inner`` is the one that called it in place."""
+    """A task that runs here, and its request. ``inner``: the frame of the task that called it in place."""
 
     task: Task
     request: Context
@@ -51,7 +51,7 @@ def set_current(app: Celery) -> None:
 
 
 def get_current_app() -> Celery:
-    """The app made last, or one of its own where there is none."""
+    """The app made last; a new one if there is none."""
     running = _frame.get()
     if running is not None:
         return running.task.app
@@ -71,7 +71,7 @@ def app_or_default(app: Celery | None) -> Celery:
 
 
 def add_shared(declare: Callable[[Celery], Task]) -> None:
-    """A task of every app, of those that are there and of those to come."""
+    """Declare a task in every app, existing and future ones."""
     with _lock:
         _shared.append(declare)
         apps = list(_apps)
@@ -127,7 +127,7 @@ def waiting_allowed(allowed: bool) -> Iterator[None]:
 
 
 class Proxy:
-    """Stands for an object that is looked up at each use."""
+    """A stand-in for an object that is looked up at each use."""
 
     __slots__ = ("_find",)
 

@@ -1,4 +1,4 @@
-"""What signatures are put together to: chain, group, chord, chunks, map. Values in Celery's shape, as they are."""
+"""What signatures are put together into: chain, group, chord, chunks, map. Plain values in Celery's shape."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from windlass.celery.exceptions import ImproperlyConfigured
-from windlass.celery.signature import Part, Signature, list_of, maybe_signature, signature, subtask
+from windlass.celery.signature import ItemAttribute, Signature, list_of, maybe_signature, signature, subtask
 
 if TYPE_CHECKING:
     from windlass.celery.app import Celery
@@ -37,7 +37,7 @@ def _signatures(tasks: Iterable[Any], app: Celery | None) -> list[Signature]:
 
 
 class _Composed(Signature):
-    """A signature of signatures. They are called by being sent, not run in place."""
+    """A signature made of signatures. Calling it sends it; it does not run in place."""
 
     def _build(self, kwargs: dict[str, Any], app: Celery | None, options: dict[str, Any]) -> None:
         dict.__init__(
@@ -68,7 +68,7 @@ class _Listed(_Composed):
     def _read(cls, d: Mapping[str, Any], app: Celery | None) -> Signature:
         return cls._restored(cls(list(d["kwargs"]["tasks"]), app=app), d)
 
-    tasks = Part[list[Signature]]("tasks", within="kwargs")
+    tasks = ItemAttribute[list[Signature]]("tasks", within="kwargs")
 
     @property
     def members(self) -> list[Signature]:
@@ -80,14 +80,14 @@ class _Listed(_Composed):
 
 
 class chain(_Listed):
-    """One after the other; each gets the result of the one before as its first argument."""
+    """Tasks one after the other; each gets the result of the one before as its first argument."""
 
     kind = "chain"
 
     def __init__(self, *tasks: Any, app: Celery | None = None, **options: Any) -> None:
         steps: list[Signature] = []
         for sig in _signatures(_several(tasks), app):
-            # What was said of a chain as a whole would be lost if it were taken apart.
+            # Options of a chain as a whole would be lost if it were taken apart.
             steps.extend(sig.tasks if isinstance(sig, chain) and not sig.options.keys() - {"task_id"} else [sig])
         self._build({"tasks": steps}, app, options)
 
@@ -101,7 +101,9 @@ class chain(_Listed):
             task.set_immutable(immutable)
 
     def link_error(self, errback: Any) -> Any:
-        """Runs once if any of it fails. Of a group that others follow also for each task that fails, by setting."""
+        """Run ``errback`` once if any part fails; in a group that others follow, a setting runs it for each failed
+        task.
+        """
         if self.app.conf.task_allow_error_cb_on_chord_header:
             for task in self.tasks[:-1]:
                 if isinstance(task, group):
@@ -120,11 +122,11 @@ class chain(_Listed):
         return " | ".join(map(repr, self.tasks))
 
 
-abstract_chain = _chain = chain  # Celery's other names for it
+abstract_chain = _chain = chain  # Celery's other names for this class
 
 
 def _flat(tasks: Iterable[Any], app: Celery | None) -> list[Signature]:
-    """The members of a group. As in Celery, a group in a group is taken apart, and a chain of nothing left out."""
+    """The members of a group. As in Celery, a group inside a group is taken apart, and an empty chain is left out."""
     members: list[Signature] = []
     for sig in _signatures(tasks, app):
         members.extend(sig.tasks if isinstance(sig, group) else [sig] if not sig.is_empty else [])
@@ -132,12 +134,14 @@ def _flat(tasks: Iterable[Any], app: Celery | None) -> list[Signature]:
 
 
 class group(_Listed):
-    """All of them at the same time; the result is the list of theirs, in order."""
+    """Tasks at the same time; the result is the list of their results, in order."""
 
     kind = "group"
 
     _unread: Iterator[Any] | None = None
-    """Where it was made of a generator: read when its tasks are first looked at, at the latest when it is sent."""
+    """The generator the group was made of. It is read when the tasks are first looked at, at the latest when the group
+    is sent.
+    """
 
     def __init__(self, *tasks: Any, app: Celery | None = None, **options: Any) -> None:
         late = len(tasks) == 1 and isinstance(tasks[0], Iterator)
@@ -151,7 +155,7 @@ class group(_Listed):
             dict.__getitem__(self, "kwargs")["tasks"] = _flat(unread, self._app)
             self._app = self._app or next((found for sig in self.tasks if (found := sig._app) is not None), None)
 
-    # Every way to its items reads the tasks first, those included by which json, copy and dict() look at it.
+    # Every access to its items reads the generator first, also those of json, copy and dict().
 
     def __getitem__(self, key: str) -> Any:
         self._read_tasks()
@@ -194,7 +198,7 @@ class group(_Listed):
         return self._append("link", maybe_signature(callback, self._app).clone().set(immutable=True))
 
     def link_error(self, errback: Any) -> Any:
-        """Of each of its tasks: it runs for every one that fails."""
+        """Run ``errback`` for each of its tasks that fails."""
         for task in self.tasks:
             task.link_error(maybe_signature(errback, self._app).clone())
         return errback
@@ -294,7 +298,7 @@ class chord(_Composed):
 
     def _take(self, options: dict[str, Any]) -> None:
         for name in ("interval", "max_retries", "producer", "connection", "retry", "retry_policy"):
-            options.pop(name, None)  # of Celery's polling for the header
+            options.pop(name, None)  # an option of Celery's polling for the header
         super()._take(options)
 
     def __call__(self, body: Any = None, **options: Any) -> Any:
@@ -327,7 +331,7 @@ class chord(_Composed):
 
 
 def _header(header: Any, app: Celery | None) -> group:
-    """A header of its own: what is linked to a chord's tasks is not linked to the caller's, as in Celery."""
+    """A copy of the header: what is linked to a chord's tasks must not be linked to the caller's, as in Celery."""
     if isinstance(header, Iterator):
         return group(header, app=app)
     return group([maybe_signature(task, app, clone=True) for task in _several((header,))], app=app)

@@ -1,6 +1,6 @@
-"""What children of a prefork pool import: each task of the app under a name made of its own.
+"""The module that children of a prefork pool import: each task of the app has a name here.
 
-Importing it there imports the app, so that no task's time limit runs meanwhile. See ``prefork``.
+Importing it in a child imports the app, so that no task's time limit runs during the import. See ``prefork``.
 """
 
 from __future__ import annotations

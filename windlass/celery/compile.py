@@ -1,7 +1,7 @@
-"""Celery's signatures as Windlass works, and their ids as Celery's results.
+"""Makes Windlass works of Celery's signatures, and Celery's results of their ids.
 
-First every task gets its id and the results are tied together (``freeze``); then the works are made, each job told
-who its neighbours are. What runs when, and what a failure means, is Windlass's to decide.
+First every task gets its id and the results are connected (``freeze``); then the works are made, and each job is told
+its neighbours. Windlass decides what runs when, and what a failure means.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import windlass
 from windlass import Work
-from windlass.celery import _state, conf, signals
+from windlass.celery import _state, signals
 from windlass.celery.canvas import Signature, chain, chord, chunks, group, list_of, maybe_signature, xmap, xstarmap
 from windlass.celery.exceptions import ImproperlyConfigured
 from windlass.celery.ids import drop_taken, first_of, freeze, last_id, single_out
+from windlass.celery.json_values import pack, pack_all
 from windlass.celery.request import Extra, write_extra
 from windlass.celery.result import GroupResult, ResultBase
+from windlass.celery.routes import route
 from windlass.celery.utils import uuid
-from windlass.celery.values import pack, pack_all
 from windlass.core.hints import did_you_mean
 from windlass.errors import IdConflict
 
@@ -46,12 +47,12 @@ _CALL = ("countdown", "eta", "expires", "queue", "priority", "time_limit", "soft
          "ignore_result", "link", "link_error")  # fmt: skip
 
 
-class Place(NamedTuple):
+class Position(NamedTuple):
     """Where a signature stands: what it is given, and what surrounds it.
 
-    ``chord``: it is a chord's body. ``bare``: whoever asks for it sees to its error callbacks. ``fed``: it is given a
-    value. ``used``: its value is given to something, so it is kept whatever the task says. ``after``: what follows.
-    ``headed``: it is in a chord's header. ``nesting``: how often what it comes of was replaced.
+    ``chord``: it is a chord's body. ``bare``: its caller handles its error callbacks. ``fed``: it is given a value.
+    ``used``: its value is given to another task, so it is kept whatever the task says. ``after``: what follows.
+    ``headed``: it is in a chord's header. ``nesting``: how often the task it comes from was replaced.
     """
 
     parent: str | None = None
@@ -73,9 +74,9 @@ class Place(NamedTuple):
 
 
 def options_of(app: Celery, sig: Signature, extra: Extra, *, queue_of: str = "", told: bool = True) -> dict[str, Any]:
-    """A call's options in Windlass's words: of the call, over the task's, over the routes.
+    """A call's options in Windlass's words: those of the call, over the task's, over the routes'.
 
-    ``told``: who listens is told that the task goes out.
+    ``told``: tell signal receivers that the task goes out.
     """
     name, given = queue_of or sig.task, sig.options
     for option in given:
@@ -86,7 +87,7 @@ def options_of(app: Celery, sig: Signature, extra: Extra, *, queue_of: str = "",
             f"task {sig.task}: serializer={given['serializer']!r}, and Windlass carries JSON only"
         )
     task = app.tasks.get(name)
-    routed = conf.route(app.conf.task_routes, name, (sig.args, sig.kwargs, given, task))
+    routed = route(app.conf.task_routes, name, (sig.args, sig.kwargs, given, task))
     own = {} if task is None else {"queue": task.own_queue, "priority": task.priority, "expires": task.expires}
     merged = {"priority": app.conf.task_default_priority, **routed}
     merged.update({key: value for key, value in (*own.items(), *given.items()) if value is not None})
@@ -139,7 +140,7 @@ def _timing(app: Celery, given: Mapping[str, Any], options: dict[str, Any], extr
 def _published(
     app: Celery, sig: Signature, options: Mapping[str, Any], headers: dict[str, Any], told: bool
 ) -> dict[str, Any]:
-    """Tell who listens that a task goes out; they may add headers."""
+    """Tell signal receivers that a task goes out; they may add headers."""
     if told and signals.before_task_publish.has_listeners():
         known = {"id": options["id"], "task": sig.task}
         seen: dict[str, Any] = {**headers, **known}
@@ -157,16 +158,16 @@ def _published(
 def work_of(
     app: Celery, sig: Signature, *, parent: str | None = None, root: str | None = None, nesting: int = 0
 ) -> Work[Any]:
-    """A signature as a work, to take a running task's place."""
+    """The work for a signature that takes a running task's place."""
     made = sig.group() if isinstance(sig, chunks) else sig.clone()
     if single_out(made):
         drop_taken(app, made)
     freeze(app, made)
-    return work(app, made, Place(parent=parent, root=root, used=True, nesting=nesting))
+    return work(app, made, Position(parent=parent, root=root, used=True, nesting=nesting))
 
 
-def work(app: Celery, sig: Signature, place: Place) -> Work[Any]:
-    """One frozen signature, with its callbacks."""
+def work(app: Celery, sig: Signature, place: Position) -> Work[Any]:
+    """The work for one frozen signature, with its callbacks."""
     if isinstance(sig, chain):
         return _with_callbacks(app, sig, _chain(app, sig, place), place)
     if isinstance(sig, chord):
@@ -174,7 +175,7 @@ def work(app: Celery, sig: Signature, place: Place) -> Work[Any]:
     return _group(app, sig, place) if isinstance(sig, group) else _call(app, sig, place)
 
 
-def _chain(app: Celery, sig: chain, place: Place) -> Work[Any]:
+def _chain(app: Celery, sig: chain, place: Position) -> Work[Any]:
     steps, results = sig.tasks, [freeze(app, step) for step in sig.tasks]
     root = place.root or last_id(results[0])
     works: list[Work[Any]] = []
@@ -189,7 +190,7 @@ def _chain(app: Celery, sig: chain, place: Place) -> Work[Any]:
         )  # fmt: skip
         made = work(app, step, here)
         if here.bare:
-            # A group and what follows it are a chord: the body's error callbacks answer for the header too.
+            # A group and what follows it are a chord: the body's error callbacks also run for the header's failures.
             made = _errbacks(app, step, windlass.chain(works.pop(), made), here, last_id(results[number]))
         elif follows_group:
             works[-1] = _unreached(app, step, works[-1], here)
@@ -198,14 +199,16 @@ def _chain(app: Celery, sig: chain, place: Place) -> Work[Any]:
 
 
 def _next(step: Signature, results: Sequence[ResultBase]) -> tuple[ResultBase, ...]:
-    """What follows a step, for each of its tasks to know; a group behind a group would be told too often."""
+    """What follows a step, to be known by each of its tasks. A group that follows a group is left out: it would be told
+    too often.
+    """
     if not results:
         return ()
     found = first_of(results[0])
     return () if isinstance(found, GroupResult) and isinstance(step, group | chord) else (found,)
 
 
-def _chord(app: Celery, sig: chord, place: Place) -> Work[Any]:
+def _chord(app: Celery, sig: chord, place: Position) -> Work[Any]:
     header, body = freeze(app, sig.header), freeze(app, sig.body)
     ahead = place._replace(after=_next(sig.header, [body]), chord=False, bare=False, used=True, headed=True)
     first = _unreached(app, sig.body, _group(app, sig.header, ahead), place)
@@ -216,16 +219,16 @@ def _chord(app: Celery, sig: chord, place: Place) -> Work[Any]:
     return _errbacks(app, sig.body, made, place, last_id(body))
 
 
-def _group(app: Celery, sig: group, place: Place) -> windlass.Group[Any]:
+def _group(app: Celery, sig: group, place: Position) -> windlass.Group[Any]:
     here = place._replace(group=sig.options["task_id"], bare=False)
     made = windlass.group([work(app, task, here._replace(number=number)) for number, task in enumerate(sig.tasks)])
     for link in _linked(app, sig, "link"):
         freeze(app, link)
-        made = made.then(work(app, link, Place(parent=place.parent, root=place.root, fed=True)))
+        made = made.then(work(app, link, Position(parent=place.parent, root=place.root, fed=True)))
     return made
 
 
-def _call(app: Celery, sig: Signature, place: Place) -> Work[Any]:
+def _call(app: Celery, sig: Signature, place: Position) -> Work[Any]:
     links = [(link, freeze(app, link)) for link in _linked(app, sig, "link")]
     extra = Extra(
         parent=place.parent, root=place.root, group=place.group, index=place.number, headed=place.headed,
@@ -247,39 +250,41 @@ def _call(app: Celery, sig: Signature, place: Place) -> Work[Any]:
 
 
 def _properties(sig: Signature) -> dict[str, Any]:
-    """What a call says about its message, for the task to find in ``request.properties``."""
+    """What a call says about its message, which the task finds in ``request.properties``."""
     return {name: value for name, value in sig.options.items() if name in PROPERTIES and value is not None}
 
 
-def _behind(sig: Signature, place: Place) -> Place:
-    """The place of a callback."""
+def _behind(sig: Signature, place: Position) -> Position:
+    """The position of a callback."""
     parent = sig.options.get("task_id") or place.parent
-    return Place(parent=parent, root=place.root or parent, fed=True)
+    return Position(parent=parent, root=place.root or parent, fed=True)
 
 
-def _with_callbacks(app: Celery, sig: Signature, made: Work[Any], place: Place) -> Work[Any]:
+def _with_callbacks(app: Celery, sig: Signature, made: Work[Any], place: Position) -> Work[Any]:
     last = last_id(freeze(app, sig))
-    behind = Place(parent=last, root=place.root or last, fed=True)
+    behind = Position(parent=last, root=place.root or last, fed=True)
     for link in _linked(app, sig, "link"):
         freeze(app, link)
         made = made.then(work(app, link, behind))
     return made if place.bare else _errbacks(app, sig, made, place)
 
 
-def _errbacks(app: Celery, sig: Signature, made: Work[Any], place: Place, body: str | None = None) -> Work[Any]:
-    """With the error callbacks of a signature. Of a chord's ``body`` they answer for its header too."""
+def _errbacks(app: Celery, sig: Signature, made: Work[Any], place: Position, body: str | None = None) -> Work[Any]:
+    """Add the error callbacks of a signature. Those of a chord's ``body`` also run for its header's failures."""
     for errback in _linked(app, sig, "link_error"):
         freeze(app, errback)
         made = made.on_error(work(app, errback, _behind(sig, place)._replace(errback=True, body=body)))
     return made
 
 
-def _unreached(app: Celery, sig: Signature, before: W, place: Place) -> W:
-    """What leads to a group or a chord, with the error callbacks of their tasks: without it, those never run."""
+def _unreached(app: Celery, sig: Signature, before: W, place: Position) -> W:
+    """Add, to what leads to a group or chord, the error callbacks of its tasks: they would not run if the group is
+    never reached.
+    """
     for end in _ends(sig) if isinstance(sig, group | chord) else []:
         id = last_id(freeze(app, end))
         for errback in _linked(app, end, "link_error"):
-            errback.options.pop("task_id", None)  # it has its id where the task itself fails
+            errback.options.pop("task_id", None)  # its own id is used when the task itself fails
             freeze(app, errback)
             before = before.on_error(work(app, errback, _behind(end, place)._replace(errback=True, body=id)))
     return before
@@ -296,7 +301,7 @@ def _linked(app: Celery, sig: Signature, name: str) -> list[Signature]:
 
 
 def wanted(app: Celery, sig: Signature) -> int:
-    """How many arguments an error callback is called with: (request, exc, traceback), or the failed task's id."""
+    """How many arguments an error callback takes: three (request, exc, traceback), or one, the failed task's id."""
     task = app.tasks.get(sig.task)
     if task is None:
         return 1
@@ -329,7 +334,7 @@ def _call_of(
 
 
 def periodic_call(app: Celery, sig: Signature) -> windlass.Signature[Any]:
-    """A call that is made again and again, so nothing in it may be of one moment."""
+    """A call that is made again and again, so it must not contain anything that belongs to one moment."""
     for name in ("eta", "link", "link_error"):
         if sig.options.get(name):
             raise ImproperlyConfigured(f"a periodic task cannot have {name}; let a task of your own make that call")
@@ -347,10 +352,12 @@ def periodic_call(app: Celery, sig: Signature) -> windlass.Signature[Any]:
 
 
 def submit(app: Celery, sig: Signature, asked: str | None = None) -> ResultBase:
-    """Hand a signature to the store, all of it or nothing; its result. ``asked``: the id this very call gave to it."""
+    """Hand a signature to the store, as a whole or not at all. Answers its result. ``asked``: the id given by this very
+    call.
+    """
     brought = single_out(sig)
     if brought and isinstance(sig, group) and sig.id != asked:
-        drop_taken(app, sig, asked)  # a group under its own id would be taken for the one that is there
+        drop_taken(app, sig, asked)  # a group under its own id would be taken for an existing one
     try:
         result = _submit(app, sig)
     except IdConflict:
@@ -373,13 +380,13 @@ def _submit(app: Celery, sig: Signature) -> ResultBase:
         return result
     whole = uuid() if not isinstance(result, GroupResult) or result.parent is not None else str(result.id)
     lone = not isinstance(sig, chain | chord | group) and not (sig.options.get("link") or sig.options.get("link_error"))
-    made = work(app, sig, Place(parent=caller.id, root=caller.root_id) if caller is not None else Place())
+    made = work(app, sig, Position(parent=caller.id, root=caller.root_id) if caller is not None else Position())
     if lone or (isinstance(made, windlass.Signature) and not made.has_callbacks):
         made.delay()
     else:
         made.with_id(whole).delay()
     if isinstance(result, GroupResult) and len(result) == 1 and isinstance(result[0], GroupResult):
-        return result[0]  # as in Celery: of a group of one that ends in a group, that one's results
+        return result[0]  # as in Celery: a group of one that ends in a group has the inner group's results
     return result
 
 

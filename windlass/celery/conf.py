@@ -1,19 +1,22 @@
-"""Celery's settings: what each means here, and a clear no for what means nothing here.
+"""Celery's settings: what each means here, and a clear refusal of those that mean nothing.
 
-Three lists: settings that are honoured, and in ``known`` settings that may stay and change nothing, and settings that
-are refused with the reason. A name in none of them is a mistake. Celery's old names are read as the new ones.
+There are three lists: settings that take effect, and in ``setting_names`` those that are accepted without effect and
+those that are refused with the reason. A name in none of them is a mistake. Celery's old names are read as the new
+ones.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from datetime import timedelta
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from windlass.celery.exceptions import ImproperlyConfigured
-from windlass.celery.known import (
+from windlass.celery.rates import rate_of
+from windlass.celery.routes import routes
+from windlass.celery.schedules import check_workers_can_run, maybe_schedule
+from windlass.celery.setting_names import (
     ALWAYS,
     BACKENDS,
     BROKERS,
@@ -26,8 +29,6 @@ from windlass.celery.known import (
     why_refused,
     why_taken,
 )
-from windlass.celery.rates import rate_of
-from windlass.celery.schedules import check_workers_can_run, maybe_schedule
 from windlass.core.hints import did_you_mean
 from windlass.errors import WindlassError
 
@@ -170,7 +171,9 @@ def _pool(value: Any, name: str) -> str | None:
 
 
 def _transport(value: Any, name: str) -> dict[str, Any]:
-    """A job is recovered when its worker is dead and not by a clock, and the like: these change nothing."""
+    """Accept transport options that promise what always holds here (such as recovery of a dead worker's job); they have
+    no effect.
+    """
     for key in value or {}:
         if key not in TRANSPORT:
             raise ImproperlyConfigured(
@@ -225,66 +228,6 @@ def _beat(value: Any, name: str) -> Schedule:
     return Schedule(value or {})
 
 
-# -- routes
-
-
-_ROUTE = ("queue", "priority", "expires", "routing_key", "exchange", "exchange_type", "delivery_mode")
-
-
-def _routes(value: Any, name: str) -> Any:
-    if value is None or callable(value):
-        return value
-    for router in [value] if isinstance(value, Mapping) else value:
-        pairs = router.items() if isinstance(router, Mapping) else [router] if not callable(router) else ()
-        for pattern, route in pairs:
-            check_route(route, f"{name}[{getattr(pattern, 'pattern', pattern)!r}]")
-    return value
-
-
-def check_route(route: Any, where: str) -> dict[str, Any]:
-    """What a route says, as options of a call. Exchanges and routing keys lead to a queue, which must be named."""
-    if isinstance(route, str):
-        return {"queue": route}
-    if not isinstance(route, Mapping):
-        raise ImproperlyConfigured(f"{where} is {route!r}; give a queue, or a mapping with 'queue'")
-    for key in route:
-        if key not in _ROUTE:
-            raise ImproperlyConfigured(f"{where} has an unknown key {key!r}{did_you_mean(str(key), _ROUTE)}")
-    if "queue" not in route and ("routing_key" in route or "exchange" in route):
-        raise ImproperlyConfigured(f"{where}: there are no exchanges here; name the queue")
-    found = {key: route[key] for key in ("queue", "priority", "expires") if route.get(key) is not None}
-    queue = found.get("queue")
-    if queue is not None and not isinstance(queue, str):
-        found["queue"] = getattr(queue, "name", queue)
-    return found
-
-
-def route(routes: Any, task: str, call: tuple[Any, Any, Any, Any]) -> dict[str, Any]:
-    """The options that ``task_routes`` gives a call, from the first router that knows the task."""
-    if not routes:
-        return {}
-    routers = [routes] if callable(routes) or isinstance(routes, Mapping) else list(routes)
-    for router in routers:
-        if callable(router):
-            args, kwargs, options, of = call
-            if found := router(task, args, kwargs, options, task=of):
-                return check_route(found, f"the route of {task}")
-            continue
-        pairs = router.items() if isinstance(router, Mapping) else [router]
-        for pattern, found in pairs:
-            if _matches(pattern, task):
-                return check_route(found, f"the route of {task}")
-    return {}
-
-
-def _matches(pattern: Any, task: str) -> bool:
-    if isinstance(pattern, re.Pattern):
-        return bool(pattern.match(task))
-    if pattern == task:
-        return True
-    return "*" in pattern and re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), task) is not None
-
-
 # -- the lists
 
 
@@ -311,7 +254,7 @@ HONOURED: dict[str, tuple[Any, Parser]] = {
     "task_ignore_result": (False, _flag),
     "task_queues": ((), _queues),
     "task_reject_on_worker_lost": (None, _flag_or_none),
-    "task_routes": (None, _routes),
+    "taskroutes": (None, routes),
     "task_serializer": ("json", _json),
     "task_soft_time_limit": (None, _limit),
     "task_time_limit": (None, _limit),
@@ -327,12 +270,12 @@ HONOURED: dict[str, tuple[Any, Parser]] = {
 
 _LIVE = frozenset(
     {"beat_schedule", "enable_utc", "task_always_eager", "task_allow_error_cb_on_chord_header", "task_eager_propagates",
-     "task_default_priority", "task_routes", "imports", "include", "task_queues"}
+     "task_default_priority", "taskroutes", "imports", "include", "task_queues"}
 )  # fmt: skip
 
 
 def refuse(name: str) -> ImproperlyConfigured:
-    """Why a setting is not accepted."""
+    """The error for a setting that is not accepted."""
     if why := why_refused(name):
         return ImproperlyConfigured(f"the setting {name} has no counterpart: {why}")
     near = did_you_mean(name.lower(), [*HONOURED, *ALWAYS])
@@ -340,7 +283,9 @@ def refuse(name: str) -> ImproperlyConfigured:
 
 
 class Settings(MutableMapping[str, Any]):
-    """``app.conf``: by attribute, by key, or several with ``update``. A wrong one fails where it is written."""
+    """``app.conf``: settings by attribute, by key, or several with ``update``. A wrong one raises where it is
+    written.
+    """
 
     def __init__(self) -> None:
         self.__dict__.update(_given={}, _fixed=False, _fill=None)
@@ -396,7 +341,7 @@ class Settings(MutableMapping[str, Any]):
             return self._given[name]
         if name in HONOURED:
             default = HONOURED[name][0]
-            if isinstance(default, dict):  # one that may be changed in place
+            if isinstance(default, dict):  # such a default may be changed in place
                 self._given[name] = default = HONOURED[name][1](default, name)
             return default
         if why_taken(name) or why_refused(name):
@@ -404,7 +349,7 @@ class Settings(MutableMapping[str, Any]):
         raise KeyError(name)
 
     def is_set(self, name: str) -> bool:
-        _ = self["broker_url"]  # a configuration that is read when it is needed is read now
+        _ = self["broker_url"]  # a configuration that waits to be read is read now
         return name in self._given
 
     def __iter__(self) -> Iterator[str]:
@@ -426,7 +371,7 @@ class Settings(MutableMapping[str, Any]):
         self.__dict__["_fill"] = fill
 
     def fix(self) -> None:
-        """From now on only what can take effect may be changed."""
+        """From now on only settings that can still take effect may be changed."""
         self.__dict__["_fixed"] = True
 
 
@@ -439,7 +384,7 @@ def from_object(source: Any, namespace: str = "") -> dict[str, Any]:
         return {name[len(prefix) :].lower(): read(name) for name in names if name.startswith(prefix)}
     found = {}
     for name in names:
-        # A module also holds its imports and helpers: only what is written like a setting is taken for one.
+        # A module also holds imports and helpers: only names written like settings are taken.
         if isinstance(source, Mapping) or name in HONOURED or name in ALWAYS or _looks_like_setting(name):
             found[name] = read(name)
     return found

@@ -1,7 +1,7 @@
-"""``app.control`` and ``app.control.inspect()``: what Celery asks of running workers, answered out of the store.
+"""``app.control`` and ``app.control.inspect()``: Celery's questions to running workers, answered from the store.
 
-Workers present themselves there, and jobs say who runs them, so no worker need be asked or waited for. Orders to
-workers are Windlass's own; what neither has is refused with the reason.
+Workers present themselves in the store, and jobs name their workers, so that no worker need be asked. Orders are
+Windlass's own orders to workers. What Windlass does not have is refused with the reason.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from windlass import JobInfo, State
 from windlass.celery.exceptions import ImproperlyConfigured
+from windlass.celery.json_values import unpack
 from windlass.celery.rates import rate_of
 from windlass.celery.request import read_extra
-from windlass.celery.values import unpack
 from windlass.core.hints import did_you_mean
 
 if TYPE_CHECKING:
@@ -63,12 +63,12 @@ def refused(what: str, name: str, known: Iterable[str]) -> AttributeError:
 
 
 def node_of(info: WorkerInfo) -> str:
-    """A worker's name as Celery writes it; its id, as several may run on one host."""
+    """A worker's name in Celery's form, with its id, as several may run on one host."""
     return f"celery@{info.presence.id}"
 
 
 def nodes(app: Celery, destination: Any = None) -> dict[str, WorkerInfo]:
-    """The workers that live, by name; those that are meant by ``celery@HOST``, HOST:PID or id."""
+    """The live workers by name; ``destination`` picks some by ``celery@HOST``, HOST:PID or id."""
     alive = [info for info in app.windlass.sync.run(app.windlass.workers()) if info.alive]
     wanted = None if destination is None else [destination] if isinstance(destination, str) else list(destination)
     return {node_of(info): info for info in alive if wanted is None or any(_is_meant(info, name) for name in wanted)}
@@ -80,7 +80,7 @@ def _is_meant(info: WorkerInfo, name: str) -> bool:
 
 
 class Inspect:
-    """Questions to workers; each answer is a mapping by worker, and None where there is none."""
+    """Questions about workers. Each answer is a mapping by worker, or None without workers."""
 
     def __init__(
         self, app: Celery, destination: Any = None, timeout: float | None = None, callback: Any = None,
@@ -103,12 +103,12 @@ class Inspect:
         return self._each(lambda info: {"ok": "pong"})
 
     def active(self, safe: Any = None) -> dict[str, Any] | None:
-        """The tasks each runs."""
+        """The tasks each worker runs."""
         running = self._jobs(State.RUNNING)
         return self._each(lambda info: [_request(job, info) for job in running if job.worker == info.presence.id])
 
     def scheduled(self, safe: Any = None) -> dict[str, Any] | None:
-        """Tasks that wait for their time. They wait in the store: each worker that serves their queue names them."""
+        """Scheduled tasks. They wait in the store, so every worker of their queue lists them."""
         waiting = [job for job in self._jobs(State.SCHEDULED) if job.due_at is not None]
         return self._each(
             lambda info: [
@@ -119,11 +119,11 @@ class Inspect:
         )  # fmt: skip
 
     def reserved(self, safe: Any = None) -> dict[str, Any] | None:
-        """None of any: a worker takes a task when it has a slot for it."""
+        """Nothing: a worker takes a task only when it has a slot for it."""
         return self._each(lambda info: [])
 
     def revoked(self) -> dict[str, Any] | None:
-        """Tasks that were revoked, as far as they are kept."""
+        """Tasks that were revoked and are still kept."""
         ids = [job.id for job in self._jobs(State.CANCELLED)]
         return self._each(lambda info: ids)
 
@@ -141,14 +141,14 @@ class Inspect:
         return self._each(_stats)
 
     def conf(self, with_defaults: bool = False) -> dict[str, Any] | None:
-        """The settings of this app, which its workers share, but for what is in URLs."""
+        """The settings of this app, which its workers share, without the secrets in URLs."""
         conf = self.app.conf
         names = [name for name in conf if name not in ("broker_url", "result_backend")]
         said = {name: conf[name] for name in names if with_defaults or conf.is_set(name)}
         return self._each(lambda info: said)
 
     def query_task(self, *ids: Any) -> dict[str, Any] | None:
-        """Which of these tasks each runs."""
+        """Which of these tasks each worker runs."""
         wanted = [id for item in ids for id in ([item] if isinstance(item, str) else item)]
         found = [info for id in wanted if (info := self.app.windlass.sync.job(str(id)).info()) is not None]
         return self._each(
@@ -197,7 +197,7 @@ def _stats(info: WorkerInfo) -> dict[str, Any]:
 
 
 class Control:
-    """Orders to workers, and what is done to tasks while they run. ``timeout`` is taken: nobody need be waited for."""
+    """Orders to workers, and changes of running tasks. ``timeout`` has no effect: no reply is waited for."""
 
     def __init__(self, app: Celery) -> None:
         self.app = app
@@ -208,7 +208,9 @@ class Control:
     def revoke(
         self, task_id: Any, destination: Any = None, terminate: bool = False, signal: Any = None, **_: Any
     ) -> None:
-        """Wherever they are: it is kept in the store. With ``terminate`` a running one is stopped, too."""
+        """Revoke tasks wherever they are; the store keeps the order. With ``terminate`` running ones are
+        stopped too.
+        """
         for id in [task_id] if isinstance(task_id, str) else task_id:
             self.app.AsyncResult(str(id)).revoke(terminate=terminate)
 
@@ -216,7 +218,7 @@ class Control:
         self.revoke(task_id, terminate=True)
 
     def rate_limit(self, task_name: str, rate_limit: Any, destination: Any = None, **_: Any) -> None:
-        """Another rate for a task, on all workers together. ``None`` and 0: no limit."""
+        """Set another rate for a task, over all workers together. ``None`` and 0: no limit."""
         if destination is not None:
             raise ImproperlyConfigured("rate_limit(destination=...) has no counterpart: a rate holds for all workers")
         gate = self.app.windlass.task_gate(task_name)
@@ -244,7 +246,7 @@ class Control:
         return [{name: {"ok": done}} for name in meant]
 
     def purge(self, connection: Any = None) -> int:
-        """Delete what waits in the queues of a worker that is told none; how many it were."""
+        """Delete the waiting jobs of the queues that a worker serves by default. Answers how many."""
         return sum(self.app.windlass.sync.queue(queue).purge() for queue in self.app.worker_queues())
 
     discard_all = purge
@@ -253,7 +255,7 @@ class Control:
         self, command: str, arguments: Mapping[str, Any] | None = None, destination: Any = None, reply: bool = False,
         **_: Any,
     ) -> Any:  # fmt: skip
-        """One of the orders here, by its name."""
+        """Give one of the orders here by its name."""
         if command not in _COMMANDS:
             raise ImproperlyConfigured(str(refused("control", command, _COMMANDS)))
         if command in _NOTHING_TO_DO:
@@ -262,7 +264,7 @@ class Control:
         return answer if reply else None
 
     def enable_events(self, destination: Any = None, **_: Any) -> None:
-        """The event stream has every job."""
+        """Nothing to do: the event stream has every job."""
 
     disable_events = heartbeat = enable_events
 

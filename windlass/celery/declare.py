@@ -32,7 +32,7 @@ _NO_OPTION = {
 
 
 def check_options(options: Mapping[str, Any], base: type[Task], where: str) -> None:
-    """Options may be attributes of the user's own, as in Celery; one that looks like a slip is refused."""
+    """Check options. Any other attribute is the user's own, as in Celery, unless it looks like a misspelling."""
     for name in options:
         if name in _NO_OPTION:
             raise ImproperlyConfigured(f"{where}: {name} has no counterpart: {_NO_OPTION[name]}")
@@ -42,7 +42,7 @@ def check_options(options: Mapping[str, Any], base: type[Task], where: str) -> N
 
 
 def make_task(app: Celery, fun: Callable[..., Any], options: Mapping[str, Any]) -> Task:
-    """A task of a function: a class of its own, as Celery makes it, and its one instance."""
+    """The task of a function: a class of its own, as Celery makes it, and its one instance."""
     settings = dict(options)
     base: type[Task] = settings.pop("base", None) or app.Task
     bind = settings.pop("bind", False)

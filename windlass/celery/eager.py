@@ -9,7 +9,7 @@ from windlass.celery.canvas import Signature, chain, chord, chunks, group, list_
 from windlass.celery.exceptions import ImproperlyConfigured
 from windlass.celery.rebuild import chord_error
 from windlass.celery.result import EagerResult, GroupResult, ResultBase
-from windlass.celery.trace import through_json
+from windlass.celery.task_run import through_json
 from windlass.celery.utils import uuid
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def apply(sig: Signature, args: tuple[Any, ...] = ()) -> Any:
-    """Run a signature with what comes before it. Its options are its own; those of timing have no effect."""
+    """Run a signature after the parts before it. Its own options hold; those about timing have no effect."""
     if isinstance(sig, chain):
         return _chain(sig, args)
     if isinstance(sig, chord):
@@ -31,7 +31,7 @@ def apply(sig: Signature, args: tuple[Any, ...] = ()) -> Any:
     known = ("link", "link_error", "task_id", "headers", "queue", "priority", "retries", "throw")
     options = {name: value for name, value in made.options.items() if name in known and value is not None}
     call = (made.args, made.kwargs)
-    if made.app.conf.task_always_eager:  # in place of a worker, so with what a worker would see
+    if made.app.conf.task_always_eager:  # this run replaces a worker's, so its arguments pass through JSON too
         call = through_json(*call)
     return made.type.apply(*call, **options)
 
@@ -45,14 +45,14 @@ def _group(sig: group, args: tuple[Any, ...]) -> GroupResult:
 
 
 def value_of(result: Any) -> Any:
-    """The value of what ran, or its exception."""
+    """The value of a result that ran in place, or its exception."""
     if isinstance(result, GroupResult):
         return [value_of(item) for item in result.results]
     return result.result
 
 
 def failure_of(result: Any) -> Any:
-    """The first that failed, or None."""
+    """The first result that failed, or None."""
     if isinstance(result, GroupResult):
         return next((found for item in result.results if (found := failure_of(item)) is not None), None)
     return result if result.state in states.PROPAGATE_STATES else None
@@ -78,7 +78,7 @@ def _chain(sig: chain, args: tuple[Any, ...]) -> Any:
 
 
 def _give_up(rest: list[Signature], failed: Any) -> Any:
-    """The rest of a chain does not run: its result is the failure. Behind a group it is that of a chord."""
+    """End the rest of a chain that does not run: its result is the failure; after a group, that of a chord."""
     if len(rest) > 1 and isinstance(rest[0], group):
         return _chord_error(rest[1], failed)
     return failed
@@ -114,7 +114,7 @@ def _behind(result: ResultBase, before: ResultBase | None) -> None:
 
 
 def run_callbacks(task: Task, request: Context, result: EagerResult, link: Any, link_error: Any) -> None:
-    """What was linked to a task that ran in place."""
+    """Run what was linked to a task that ran in place."""
     if result.state == states.SUCCESS:
         for callback in list_of(link):
             result.children.append(apply(maybe_signature(callback, task.app).clone(), (result.result,)))

@@ -1,5 +1,5 @@
-"""Celery's exceptions. Where Windlass has one for the same thing, Celery's name is that very class, or, where Celery's
-is made with more, a kind of it: what is written for either catches what both raise.
+"""Celery's exceptions. If Windlass has one for the same thing, Celery's name is that very class or, where Celery's
+takes more arguments, a subclass: an ``except`` for either catches what both raise.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The ids of a canvas: every task gets one before it is sent, and the results are tied together by them.
+"""The ids of a canvas: every task gets one before it is sent, and results are connected by them.
 
-An id is one job's. Celery runs a frozen canvas, or a callback that is linked in several places, each time under the
-same id; here the first one has the id and keeps its result, and the others run as well, under ids of their own.
+An id belongs to one job. Celery runs a frozen canvas, or a callback linked in several places, each time under the same
+id. Here the first job has the id and keeps its result; the others run under ids of their own.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def freeze(app: Celery, sig: Signature) -> ResultBase:
-    """Give every task of it an id, where it has none; the results, each with its parent."""
+    """Give every task of a signature an id if it has none. Answers the results, each with its parent."""
     if isinstance(sig, chain):
         return _freeze_chain(app, sig)
     if isinstance(sig, chord):
@@ -37,7 +37,9 @@ def _ignored(app: Celery, sig: Signature) -> bool:
 
 
 def _hand_down(sig: Signature, parts: Sequence[Signature], *only: str) -> None:
-    """Options of a whole go to its parts, as in Celery: of a group to each, of a chain to the first task."""
+    """Give options of a whole to its parts, as in Celery: those of a group to each part, those of a chain to the first
+    task.
+    """
     for name in [name for name in sig.options if name not in ("task_id", "link", "link_error")]:
         if not only or name in only:
             value = sig.options.pop(name)
@@ -76,14 +78,14 @@ def _freeze_chord(app: Celery, sig: chord) -> ResultBase:
 
 
 def first_of(result: ResultBase) -> ResultBase:
-    """Where a result begins, behind its parents."""
+    """The first result of a chain of parents."""
     while result.parent is not None:
         result = result.parent
     return result
 
 
 def last_id(result: ResultBase) -> str | None:
-    """The task that comes directly before what follows a result: of a group, its last."""
+    """The id of the task directly before what follows a result; for a group, that of its last task."""
     while isinstance(result, GroupResult):
         if not result.results:
             return None
@@ -95,7 +97,7 @@ def last_id(result: ResultBase) -> str | None:
 
 
 def single_out(sig: Signature) -> bool:
-    """Leave each id to the first that has it; True if any of them came with an id."""
+    """Leave each id to the first signature that has it. True if any signature came with an id."""
     seen: set[str] = set()
     for options in _with_ids(sig):
         if options["task_id"] in seen:
@@ -106,7 +108,7 @@ def single_out(sig: Signature) -> bool:
 
 
 def drop_taken(app: Celery, sig: Signature, keep: str | None = None) -> None:
-    """Give up the ids that the store knows already, all but the one that is to be kept."""
+    """Give up the ids that the store knows already, except the one to keep."""
     job = app.windlass.sync.job
     for options in list(_with_ids(sig)):
         if (id := options["task_id"]) != keep and job(id).info() is not None:
@@ -114,7 +116,7 @@ def drop_taken(app: Celery, sig: Signature, keep: str | None = None) -> None:
 
 
 def _with_ids(sig: Signature) -> Iterator[dict[str, Any]]:
-    """The options of everything in it that has an id, callbacks last."""
+    """The options of every part that has an id; callbacks come last."""
     links: list[dict[str, Any]] = []
     stack = [sig]
     while stack:

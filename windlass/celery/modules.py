@@ -1,4 +1,4 @@
-"""Modules by their names: where settings are read from, and where tasks may be found."""
+"""Finds modules by name: those with settings, and those that may declare tasks."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def load(name: str) -> Any:
 
 
 def module_in(package: str, related: str | None) -> str | None:
-    """The module of this name in a package, if there is one. Of a class or module, the package around it is meant.
+    """The module of this name in a package, if there is one. For a class or module, its package is meant.
 
-    A package that is not there is an error.
+    A package that does not exist is an error.
     """
     try:
         found = importlib.util.find_spec(package)

@@ -1,8 +1,8 @@
 """Celery's prefork pool: tasks run in the children of a worker's process pool, each of which can be killed alone.
 
-A child is a clean interpreter and imports what it runs by name, which Celery's tasks need not have. So all of them have
-one in the module ``child``: ``task_<hex of its name>``. Which app that is, and what the command line said over its
-settings, the worker leaves in the environment.
+A child is a clean interpreter and imports by name what it runs, but Celery's tasks need not have such a name. So every
+task has one in the module ``child``: ``task_<hex of its name>``. The worker tells its children in the environment which
+app that is, and what the command line set.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _used: list[Celery] = []
 
 
 class Orders(msgspec.Struct):
-    """What a child must know: where the app is, what was set over its settings, and further modules with tasks."""
+    """What a child must know: where the app is, the settings from the command line, and further modules with tasks."""
 
     app: str
     conf: dict[str, Any] = {}
@@ -40,7 +40,7 @@ class Orders(msgspec.Struct):
 
 
 def use(app: Celery, conf: dict[str, Any], include: list[str]) -> None:
-    """Run the tasks of this app in children from now on; before its Windlass app is made."""
+    """Run the tasks of this app in children from now on. Call it before the Windlass app is made."""
     os.environ[VARIABLE] = msgspec.json.encode(Orders(_place_of(app), conf, include)).decode()
     _used[:] = [app]
 
@@ -50,7 +50,7 @@ def is_used_by(app: Celery) -> bool:
 
 
 def name_for(task: str) -> str:
-    """The attribute of the module ``child`` that is the task."""
+    """The attribute of the module ``child`` that stands for the task."""
     return _PREFIX + task.encode().hex()
 
 
@@ -68,7 +68,7 @@ def _place_of(app: Celery) -> str:
 
 
 def task_of(name: str) -> Task[Any, Any] | None:
-    """The task such a name stands for, in the worker and in its children alike."""
+    """The task that such an attribute stands for, in the worker and in its children."""
     try:
         task = bytes.fromhex(name.removeprefix(_PREFIX)).decode() if name.startswith(_PREFIX) else ""
     except ValueError:
@@ -77,7 +77,7 @@ def task_of(name: str) -> Task[Any, Any] | None:
 
 
 def ready() -> Celery:
-    """The app whose tasks these are; a child imports it now."""
+    """The app these tasks belong to; a child imports it now."""
     return _used[0] if _used else _become_child()
 
 

@@ -1,4 +1,4 @@
-"""A job's record, read in Celery's words."""
+"""Reads a job's record in Celery's words."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 from windlass import JobInfo, State
 from windlass.celery import states
+from windlass.celery.json_values import unpack
 from windlass.celery.request import Extra, read_extra
-from windlass.celery.values import unpack
 
 IGNORED = "ignored by the task"
 """The reason of a job that ended with ``Ignore``."""
@@ -36,7 +36,7 @@ class Reading:
             return self._own() or states.STARTED
         if info.attempts:
             return states.RETRY
-        # Waiting again after it ran: other work has taken its place.
+        # It waits again after it ran: other work has taken its place.
         return states.STARTED if info.state is State.WAITING and info.started_at else states.PENDING
 
     def _own(self, any_attempt: bool = False) -> str:
@@ -47,7 +47,7 @@ class Reading:
 
     @property
     def exc_args(self) -> Any:
-        """What its last exception was made with, where that was kept."""
+        """The arguments of its last exception, if they were kept."""
         if self.info is None or self.told.get("attempt") != self.info.attempts:
             return None
         return unpack(self.told.get("exc_args"))

@@ -1,7 +1,8 @@
-"""Exceptions out of what the store keeps of them: a class's name, a text, and arguments where they are not that text.
+"""Rebuilds exceptions from what the store keeps of them: a class's name, a text, and the arguments if they differ from
+the text.
 
 Nothing is ever imported for it. A class is used only if its module is loaded already and it is an ``Exception``; for
-any other a class of the same name is made up, so that what is raised still says what it was.
+any other name a class of that name is made up.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ assert {JobExpired.__name__, UnknownTask.__name__} <= {name.rpartition(".")[2] f
 
 
 class RemoteError(Exception):
-    """A failure whose own class is not at hand here; each has a subclass named like its own class."""
+    """A failure whose class is not loaded here; each has a subclass with the name of that class."""
 
 
 def rebuild(kind: str, message: str, args: Sequence[Any] | None = None) -> Exception:
-    """The exception that ``kind`` and ``message`` describe, as near as can be."""
+    """The exception nearest to what ``kind`` and ``message`` describe."""
     cls = _TRANSLATED.get(kind) or find(kind) or _made_up(kind)
     for attempt in ([tuple(args)] if args is not None else []) + [(message,)]:
         try:
@@ -37,14 +38,14 @@ def rebuild(kind: str, message: str, args: Sequence[Any] | None = None) -> Excep
         except Exception:
             continue
         return error
-    # Its constructor wants something else: the class is right, and that is what `except` looks at.
+    # Its constructor takes other arguments: the class is right, which is what `except` looks at.
     error = cls.__new__(cls)
     error.args = tuple(args) if args is not None else (message,)
     return error
 
 
 def find(kind: str) -> type[Exception] | None:
-    """A class that is loaded already."""
+    """A class that is loaded already, by its dotted name."""
     if "." not in kind:
         return _checked(getattr(builtins, kind, None))
     parts = kind.split(".")
@@ -52,7 +53,7 @@ def find(kind: str) -> type[Exception] | None:
         module = sys.modules.get(".".join(parts[:cut]))
         if module is not None:
             try:
-                # The attributes of a module as they are: its __getattr__ may import.
+                # Only attributes that exist: a module's __getattr__ may import.
                 first = vars(module)[parts[cut]]
                 return _checked(reduce(getattr, parts[cut + 1 :], first))
             except (KeyError, AttributeError):
@@ -71,9 +72,10 @@ def _made_up(kind: str) -> type[Exception]:
 
 
 def chord_error(who: str, cause: Any) -> ChordError:
-    """What became of a chord whose header failed.
+    """The error of a chord whose header failed.
 
-    It is also of the cause's own class: Celery raises now the one and now the other, so there is code for either.
+    It is also of the cause's class: Celery raises sometimes the one and sometimes the other, so that users catch
+    either.
     """
     text = f"Dependency {who} raised {cause!r}"
     kind = _both(type(cause)) if isinstance(cause, Exception) else ChordError
@@ -90,11 +92,11 @@ def _both(cause: type[Exception]) -> type[ChordError]:
     try:
         return type("ChordError", (ChordError, cause), {"__str__": lambda self: self.args[0]})
     except TypeError:
-        return ChordError  # two layouts that do not go together
+        return ChordError  # the two classes cannot be combined
 
 
 def arguments_worth_keeping(error: BaseException) -> list[Any] | None:
-    """An exception's arguments where its text alone would not bring them back."""
+    """An exception's arguments, if its text alone would not restore them."""
     plain = all(isinstance(arg, str | int | float | bool | type(None)) for arg in error.args)
     same = len(error.args) == 1 and isinstance(error.args[0], str) and error.args[0] == str(error)
     return list(error.args) if plain and error.args and not same else None

@@ -1,4 +1,4 @@
-"""``self.request``: the running call, in Celery's words. Also what travels with a call to make it."""
+"""``self.request``: the running call in Celery's words, and what travels with a call for it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ class Extra(msgspec.Struct, omit_defaults=True):
 
     ``parent`` and ``root``: the tasks this one was called by. ``group``, ``index``: its place in a group. ``chord``: it
     is a chord's body. ``headed``: it is in a chord's header, to which more may be added. ``children``: what follows it,
-    as tuples of ids. ``errback``: how many arguments it takes as an error callback; ``about``: of which chord's body.
-    ``retries``, ``id``: it goes on for a task that retried with other arguments. ``nesting``: how often what it came of
-    was replaced. ``headers``: the caller's own, where they are not text. The rest: what was asked for.
+    as tuples of ids. ``errback``: how many arguments it takes as an error callback; ``about``: the chord body it is an
+    error callback of. ``retries``, ``id``: those of the task that it continues after a retry with other arguments.
+    ``nesting``: how often the task it comes from was replaced. ``headers``: the caller's headers that are not text. The
+    other fields: options of the call.
     """
 
     parent: str | None = None
@@ -48,7 +49,7 @@ _EMPTY = Extra()
 
 
 def write_extra(extra: Extra, headers: Mapping[str, Any] | None) -> dict[str, str]:
-    """A job's headers: the caller's texts as they are, and all else in one of our own."""
+    """A job's headers: the caller's texts unchanged, everything else in one header of ours."""
     texts = {key: value for key, value in (headers or {}).items() if isinstance(value, str)}
     others = {key: value for key, value in (headers or {}).items() if not isinstance(value, str)}
     if others:
@@ -64,11 +65,11 @@ def read_extra(headers: Mapping[str, str]) -> Extra:
     try:
         return _decoder.decode(data)
     except msgspec.MsgspecError:
-        return _EMPTY  # somebody else's header of the same name
+        return _EMPTY  # another program's header of the same name
 
 
 class Context:
-    """What a task knows of its own call. Outside of a run: the defaults."""
+    """What a task knows about its call. Outside of a run it has the defaults."""
 
     args: Any = None
     kwargs: Any = None
@@ -154,7 +155,7 @@ def context_of(job: Current, task: Any, args: list[Any], kwargs: dict[str, Any])
 
 
 def limit_of(job: Current, name: str, of_task: float | None) -> float | None:
-    """The limit that holds for a run, in seconds: the call's own, else the task's."""
+    """The limit in effect for a run, in seconds: the call's own, else the task's."""
     own = job.meta.options.get(name)
     return (own / 1000 if own is not None else of_task) or None
 

@@ -20,7 +20,7 @@ __all__ = [
 
 
 def result_from_tuple(r: Any, app: Celery | None = None) -> Any:
-    """A result out of its ``as_tuple()``, also after that has been through JSON."""
+    """The result that an ``as_tuple()`` describes, also after JSON made lists of it."""
     if isinstance(r, ResultBase):
         return r
     app = _state.app_or_default(app)

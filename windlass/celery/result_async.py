@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from windlass import JobLost, ResultTimeout, State, SyncHandle
 from windlass.celery import _state, states
 from windlass.celery.exceptions import ChordError, ImproperlyConfigured, TaskRevokedError, TimeoutError
+from windlass.celery.json_values import unpack
 from windlass.celery.reading import IGNORED, Reading
 from windlass.celery.rebuild import chord_error, rebuild
 from windlass.celery.result_base import ResultBase, check_may_wait
-from windlass.celery.values import unpack
 from windlass.errors import JobError
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class AsyncResult(ResultBase):
 
     @property
     def result(self) -> Any:
-        """What it returned or raised; before that, what it said of itself by ``update_state``."""
+        """What the task returned or raised; before that, what it gave ``update_state``."""
         found = self.read()
         if found.state == states.SUCCESS:
             return self._returned(found)
@@ -93,7 +93,7 @@ class AsyncResult(ResultBase):
 
     def _returned(self, found: Reading) -> Any:
         if not self._value and found.info is not None:
-            # A task that other work took the place of has no value in its record: it is put together.
+            # A task replaced by other work has no value in its record: the value is put together.
             kept = found.info.result
             self._value.append(unpack(kept if kept is not None else self.handle.get(WAIT)))
         return self._value[0] if self._value else None
@@ -107,7 +107,9 @@ class AsyncResult(ResultBase):
         return TaskRevokedError(info.reason if info is not None and info.reason == "expired" else "revoked")
 
     def _skipped(self, found: Reading) -> Exception:
-        """What kept it from running: the error of the task before it; of a chord's body, that there was one."""
+        """What kept the task from running: the error of the task before it; for a chord's body, an error that
+        says so.
+        """
         culprit, reason = self._culprit(found), found.info.reason if found.info is not None else ""
         cause = culprit.result if culprit is not None else None
         if found.extra.chord:
@@ -117,7 +119,7 @@ class AsyncResult(ResultBase):
     def _culprit(self, found: Reading) -> AsyncResult | None:
         if found.info is None:
             return None
-        # "task id failed" or "task id was cancelled": the reason names the job, and is kept with this one.
+        # The reason is kept with this job and names another: "task id failed" or "task id was cancelled".
         words = found.info.reason.split(" ")
         return AsyncResult(words[1], app=self.app) if len(words) >= 3 and words[1] != self.id else None
 
@@ -133,7 +135,7 @@ class AsyncResult(ResultBase):
 
     @property
     def args(self) -> Any:
-        """Windlass keeps arguments by name: these are the ones that have none."""
+        """The positional arguments. Windlass keeps arguments by name; these are the ones without a name."""
         info = self.read().info
         return unpack(info.args.get("*args", [])) if info is not None and isinstance(info.args, dict) else None
 
@@ -195,7 +197,7 @@ class AsyncResult(ResultBase):
     wait = get
 
     def _wait(self, timeout: float | None) -> None:
-        """Blocks, also where an event loop runs, as in Celery; ``await result.handle`` does not."""
+        """Wait, blocking even an event loop's thread, as in Celery; ``await result.handle`` does not block."""
         app = self.app.windlass
         try:
             value = app.sync.run(app.job(self.id).result(None if timeout is None else max(0.0, timeout)))
@@ -205,7 +207,7 @@ class AsyncResult(ResultBase):
         except JobLost:
             raise
         except JobError:
-            pass  # the record says more than the error, and is read next
+            pass  # the record, which is read next, says more than the error
 
     def maybe_throw(self, propagate: bool = True, callback: Callable[[str, Any], Any] | None = None) -> Any:
         value = self.result
@@ -221,7 +223,7 @@ class AsyncResult(ResultBase):
         raise ImproperlyConfigured("result.then() has no counterpart: use link=, or await result.handle")
 
     def collect(self, intermediate: bool = False, **options: Any) -> Iterator[tuple[ResultBase, Any]]:
-        """This result and all that came of it, with their values."""
+        """This result and all that its task started, with their values."""
         for _, node in self.iterdeps(intermediate):
             yield node, node.get(**options)
 
@@ -234,13 +236,13 @@ class AsyncResult(ResultBase):
     # -- changing
 
     def revoke(self, connection: Any = None, terminate: bool = False, **other: Any) -> None:
-        """Keep it from running. One that runs goes on, unless ``terminate`` is given."""
+        """Keep the task from running. A running task goes on, unless ``terminate`` is given."""
         info = None if terminate else self.handle.info()
         if info is None or info.state is not State.RUNNING:
             self.handle.cancel("revoked")
 
     def forget(self) -> None:
-        """Delete what is known of it, and of its parents."""
+        """Delete the records of the task and its parents."""
         self._ended = None
         self._value.clear()
         if self.parent is not None:
@@ -275,7 +277,7 @@ class AsyncResult(ResultBase):
 
 
 def _raised_by(meta: Any) -> Any:
-    """An exception out of what a task gave ``update_state`` with FAILURE, in the form Celery's users write it."""
+    """The exception in what a task gave ``update_state`` with FAILURE, in the form Celery's users write it."""
     if isinstance(meta, Mapping) and "exc_type" in meta:
         message = meta.get("exc_message", "")
         args = message if isinstance(message, list) else None

@@ -1,4 +1,4 @@
-"""What all results have, and who may wait for one."""
+"""The base of all results, and the check of who may wait for one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from windlass.celery.exceptions import IncompleteStream
 
 
 def allow_join_result() -> AbstractContextManager[None]:
-    """Inside a task: waiting for others is meant."""
+    """Inside a task: allow waiting for other tasks in this block."""
     return _state.waiting_allowed(True)
 
 
@@ -30,7 +30,7 @@ def check_may_wait() -> None:
 
 
 class ResultBase:
-    """What all results have."""
+    """The base of all results."""
 
     id: str | None = None
     parent: ResultBase | None = None
@@ -57,7 +57,7 @@ class ResultBase:
         raise NotImplementedError
 
     def iterdeps(self, intermediate: bool = False) -> Iterator[tuple[ResultBase | None, ResultBase]]:
-        """This result and all that came of it, each with the one it came of."""
+        """This result and all that its task started, each with the result it came from."""
         stack: deque[tuple[ResultBase | None, ResultBase]] = deque([(None, self)])
         while stack:
             parent, node = stack.popleft()

@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from windlass.celery.app import Celery
     from windlass.celery.request import Context
     from windlass.celery.task import Task
-    from windlass.celery.trace import Ended
+    from windlass.celery.task_run import Ended
 
 
 class EagerResult(AsyncResult):
-    """The result of a task that ran in place. ``left_off``: by Ignore or Reject, so that nothing follows it."""
+    """The result of a task that ran in place. ``left_off``: the task raised Ignore or Reject, so that nothing follows
+    it.
+    """
 
     left_off = False
 
@@ -83,7 +85,7 @@ class EagerResult(AsyncResult):
         self, timeout: float | None = None, propagate: bool = True, interval: float = 0.5,
         callback: Callable[[str, Any], Any] | None = None, disable_sync_subtasks: bool = True, **other: Any,
     ) -> Any:  # fmt: skip
-        """The value that is there. There is nothing to wait for, so a task may ask too."""
+        """The value. It exists already, so a task may ask for it too."""
         if propagate and self._state in states.PROPAGATE_STATES:
             raise self._returned_here if isinstance(self._returned_here, Exception) else Exception(self._returned_here)
         if callback is not None:

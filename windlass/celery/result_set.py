@@ -60,7 +60,7 @@ class ResultSet(ResultBase):
         return any(not result.ready() for result in self.results)
 
     def completed_count(self) -> int:
-        """How many succeeded."""
+        """How many tasks succeeded."""
         return sum(int(result.successful()) for result in self.results)
 
     def maybe_throw(self, callback: Any = None, propagate: bool = True) -> None:
@@ -79,7 +79,7 @@ class ResultSet(ResultBase):
         callback: Callable[[str, Any], Any] | None = None, no_ack: bool = True, on_message: Any = None,
         disable_sync_subtasks: bool = True, on_interval: Any = None, **other: Any,
     ) -> list[Any]:  # fmt: skip
-        """Their values in order. ``timeout`` is for all of them together."""
+        """The values in order. ``timeout`` is for all of them together."""
         if disable_sync_subtasks:
             check_may_wait()
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -148,11 +148,11 @@ class GroupResult(ResultSet):
         return (self.id, parent), [result.as_tuple() for result in self.results]
 
     def save(self, backend: Any = None) -> None:
-        """Keep it under its id, for ``restore``."""
+        """Save the group under its id, for ``restore``."""
         self.app.save_group(self)
 
     def delete(self, backend: Any = None) -> None:
-        """Forget what ``save`` kept."""
+        """Delete what ``save`` kept."""
         self.app.delete_group(str(self.id))
 
     @classmethod

@@ -1,7 +1,7 @@
-"""Celery's schedules as values: ``crontab`` and ``schedule``, with Celery's fields, its grammar and its checks.
+"""Celery's schedules as values: ``crontab`` and ``schedule``, with Celery's fields, grammar and checks.
 
-They say when; nothing here fires. Every worker runs them, from the store: there is no beat process. Whoever asks one
-whether it ``is_due`` gets the answer by which workers would run it.
+They say when; nothing here fires. Workers run schedules from the store: there is no beat process. ``is_due`` answers
+what the workers go by.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class crontab_parser:
                 raise ParseException(f"crontab field {spec!r}: a step needs a range or *, as in */5 or 0-30/5")
             return [low]
         high = self._number(match["high"], spec)
-        if high < low:  # over the end: fri-mon
+        if high < low:  # the range wraps: fri-mon
             return [*range(low, self.min_ + self.max_), *range(self.min_, high + 1)][::step]
         return range(low, high + 1, step)
 
@@ -84,14 +84,14 @@ class crontab_parser:
 
 
 class schedstate(NamedTuple):
-    """An answer of ``is_due``: whether it is, and in how many seconds to ask again."""
+    """An answer of ``is_due``: whether a run is due, and in how many seconds to ask again."""
 
     is_due: bool
     next: float
 
 
 class BaseSchedule:
-    """What schedules have in common: the app whose zone they are read in, and what they take for now."""
+    """The base of schedules: the app whose time zone they use, and a function for the current time."""
 
     def __init__(self, nowfun: Callable[[], datetime] | None = None, app: Any = None) -> None:
         self.nowfun, self._app = nowfun, app
@@ -114,7 +114,7 @@ class BaseSchedule:
         return found
 
     def maybe_make_aware(self, dt: datetime, naive_as_utc: bool = True) -> datetime:
-        """With a zone: a naive one is UTC, as Celery's own records are."""
+        """The time with a zone. A naive one is in UTC, as Celery's own records are."""
         return dt if dt.tzinfo is not None else dt.replace(tzinfo=UTC if naive_as_utc else self.tz)
 
     def next_after(self, instant: datetime) -> datetime:
@@ -122,7 +122,7 @@ class BaseSchedule:
         raise NotImplementedError("a schedule says when it runs next")
 
     def remaining_estimate(self, last_run_at: datetime) -> timedelta:
-        """How long until the run after that one; below zero where it is overdue."""
+        """The time until the run after that one; negative if it is overdue."""
         due = self.next_after(self.maybe_make_aware(last_run_at))
         return due.astimezone(UTC) - self.maybe_make_aware(self.now()).astimezone(UTC)
 
@@ -161,7 +161,7 @@ class crontab(BaseSchedule):
 
     @property
     def expression(self) -> str:
-        """The same as a crontab line."""
+        """The same schedule as a crontab line."""
         minute, hour, day_of_week, day_of_month, month_of_year = self._given
         return f"{minute} {hour} {day_of_month} {month_of_year} {day_of_week}"
 
@@ -213,7 +213,7 @@ _UNITS = (("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1))
 
 
 class schedule(BaseSchedule):
-    """Every so many seconds. ``relative``: at full days, hours, minutes or seconds, whichever it is at least one of."""
+    """Every so many seconds. ``relative``: at full days, hours, minutes or seconds, the largest unit that fits in."""
 
     def __init__(
         self, run_every: float | timedelta | None = None, relative: bool = False, nowfun: Any = None, app: Any = None
@@ -242,7 +242,7 @@ class schedule(BaseSchedule):
         if not self.relative:
             return end
         local = end.astimezone(self.tz)
-        if self.run_every >= timedelta(days=1):  # calendar days, whatever the clocks do on them
+        if self.run_every >= timedelta(days=1):  # calendar days, also where clocks change
             wall = instant.astimezone(self.tz).replace(tzinfo=None) + self.run_every
             return wall.replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=self.tz)
         if self.run_every >= timedelta(hours=1):
@@ -264,7 +264,7 @@ class schedule(BaseSchedule):
 
 
 class solar:
-    """Celery's schedule by the sun; there is none here."""
+    """Celery's schedule by the sun, which has no counterpart here."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise ValueError(
@@ -274,9 +274,9 @@ class solar:
 
 
 def timing_of(value: schedule | crontab, zone: tzinfo) -> tuple[Timing, dict[str, Any]]:
-    """The same as Windlass's timing, and the options of a schedule that go with it."""
+    """The same schedule as Windlass's timing, with the options of a schedule that go with it."""
     if isinstance(value, schedule):
-        # A relative one keeps to full seconds, minutes, hours or days: it counts from a midnight.
+        # A relative schedule runs at full seconds, minutes, hours or days: it counts from a midnight.
         start = {"start": datetime(1970, 1, 5, tzinfo=zone)} if value.relative else {}
         return Every(round(value.seconds * 1000)), start
     fields = (
@@ -287,7 +287,7 @@ def timing_of(value: schedule | crontab, zone: tzinfo) -> tuple[Timing, dict[str
 
 
 def check_workers_can_run(value: schedule | crontab) -> None:
-    """They keep a schedule's times, and ask no code of its own."""
+    """Refuse a schedule with code of its own: workers only know a schedule's times."""
     if value.nowfun is not None:
         raise ValueError(f"{value!r} has a nowfun, which workers cannot ask: they run schedules by the store's clock")
     for name in ("is_due", "remaining_estimate", "next_after"):
@@ -296,7 +296,7 @@ def check_workers_can_run(value: schedule | crontab) -> None:
 
 
 def zone_name(zone: tzinfo) -> str:
-    """A zone as the store knows it."""
+    """The name by which the store knows a zone."""
     name: str | None = getattr(zone, "key", None)
     if name is None and zone is not UTC:
         raise ValueError(f"timezone is {zone!r}; schedules need its name, like 'Europe/Berlin'")
@@ -308,7 +308,7 @@ def _field(numbers: Set[int], all_there_are: int) -> str:
 
 
 def maybe_schedule(value: Any, relative: bool = False, app: Any = None) -> schedule | crontab:
-    """A schedule as ``beat_schedule`` may name it: seconds, a timedelta, a crontab."""
+    """A schedule as ``beat_schedule`` may give it: seconds, a timedelta or a crontab."""
     if isinstance(value, schedule | crontab):
         return value
     if type(value).__name__ == "solar":

@@ -53,7 +53,7 @@ class Signal:
         return [found for _, _, get in self._receivers if (found := get()) is not None]
 
     def send(self, sender: Any, **named: Any) -> list[tuple[Receiver, Any]]:
-        """Call every receiver of this sender. One that raises is logged and does no harm."""
+        """Call every receiver of this sender. A receiver that raises is logged and does no harm."""
         answers: list[tuple[Receiver, Any]] = []
         for _, wanted, get in list(self._receivers):
             receiver = get()
@@ -73,12 +73,12 @@ class Signal:
 def _reference(receiver: Receiver, weak: bool) -> Callable[[], Receiver | None]:
     if weak and hasattr(receiver, "__self__") and hasattr(receiver, "__func__"):
         return weakref.WeakMethod(receiver)
-    # A plain function is held: one defined inside another and decorated is meant to be called, not collected.
+    # A plain function is held strongly, or one defined inside another would be collected and never called.
     return lambda: receiver
 
 
 def _same(wanted: Any, sender: Any) -> bool:
-    """A sender may be named by the object, or a task by its name."""
+    """Whether these are the same sender. A sender may be given as the object, or a task by its name."""
     return wanted is None or wanted is sender or wanted == sender or wanted == getattr(sender, "name", None)
 
 
@@ -86,7 +86,7 @@ before_task_publish = Signal("before_task_publish", {"body", "headers", "routing
 after_task_publish = Signal("after_task_publish", {"body", "headers", "routing_key"})
 task_received = Signal(
     "task_received", {"request"}
-)  # just before task_prerun: nothing is taken before its slot is free
+)  # sent just before task_prerun: no task is received before a slot is free
 task_prerun = Signal("task_prerun", {"task_id", "task", "args", "kwargs"})
 task_postrun = Signal("task_postrun", {"task_id", "task", "args", "kwargs", "retval", "state"})
 task_success = Signal("task_success", {"result"})

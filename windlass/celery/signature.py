@@ -1,7 +1,7 @@
 """A signature: a call that has not been made, as a value. ``canvas`` puts several together.
 
-A signature is a dict, so that it can be an argument of a task and come out at the other end as one. Nothing here
-talks to the store: ``compile`` makes a Windlass work of it, ``eager`` runs it in place.
+A signature is a dict, so that it can be an argument of a task and arrive as one. Nothing here talks to the store:
+``compile`` makes a Windlass work of it, ``eager`` runs it in place.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ T = TypeVar("T")
 Made = TypeVar("Made", bound="Signature")
 
 
-class Part(Generic[T]):
-    """An attribute of a signature that is an item of its dict; of ``kwargs`` where ``within`` says so."""
+class ItemAttribute(Generic[T]):
+    """An attribute of a signature that is an item of its dict, or of its ``kwargs`` with ``within``."""
 
     def __init__(self, key: str, default: Any = None, within: str = "") -> None:
         self.key, self.default, self.within = key, default, within
@@ -58,7 +58,7 @@ class Signature(dict[str, Any]):
 
     @classmethod
     def register_type(cls, name: str | None = None) -> Callable[[type[Made]], type[Made]]:
-        """Decorates a class of the user's own: signatures of this ``subtask_type`` are read as it."""
+        """Register a class of the user's own for signatures of this ``subtask_type``."""
 
         def register(made: type[Made]) -> type[Made]:
             cls.TYPES[name or made.__name__] = made
@@ -82,7 +82,7 @@ class Signature(dict[str, Any]):
 
     @classmethod
     def from_dict(cls, d: Mapping[str, Any], app: Celery | None = None) -> Signature:
-        """A signature out of the plain dict it was sent as."""
+        """The signature whose plain dict this is."""
         kind = cls.TYPES.get(d.get("subtask_type") or "")
         return kind._read(d, app) if kind is not None else Signature(_filled(d), app=app)
 
@@ -92,14 +92,14 @@ class Signature(dict[str, Any]):
 
     # -- its parts, which may be set as well as read
 
-    task = Part[str]("task")
+    task = ItemAttribute[str]("task")
     name = task
-    args = Part[Any]("args")
-    kwargs = Part[dict[str, Any]]("kwargs")
-    options = Part[dict[str, Any]]("options")
-    immutable = Part[bool]("immutable", False)
-    subtask_type = Part[str | None]("subtask_type")
-    id = Part[str | None]("task_id", within="options")
+    args = ItemAttribute[Any]("args")
+    kwargs = ItemAttribute[dict[str, Any]]("kwargs")
+    options = ItemAttribute[dict[str, Any]]("options")
+    immutable = ItemAttribute[bool]("immutable", False)
+    subtask_type = ItemAttribute[str | None]("subtask_type")
+    id = ItemAttribute[str | None]("task_id", within="options")
 
     @property
     def app(self) -> Celery:
@@ -162,7 +162,7 @@ class Signature(dict[str, Any]):
         return self._append("link_error", errback)
 
     def on_error(self, errback: Any) -> Self:
-        """``link_error`` that gives the signature back, to write on."""
+        """Like ``link_error``, but answers the signature, for chaining."""
         self.link_error(errback)
         return self
 
@@ -202,20 +202,20 @@ class Signature(dict[str, Any]):
         return self.apply_async(args, kwargs)
 
     def apply_async(self, args: Any = None, kwargs: Any = None, **options: Any) -> Any:
-        """Have it run by workers. Arguments go to what begins."""
+        """Have workers run it. The arguments go to its first task."""
         from windlass.celery import compile, eager
 
         made = self.clone(args, kwargs)
         given = {name: value for name, value in options.items() if value is not None}
         made._take(given)
         if made.kind == "chain" and made.is_empty:
-            return None  # as in Celery: nothing to do, and nothing to wait for
+            return None  # as in Celery: there is nothing to do or to wait for
         if self.app.conf.task_always_eager:
             return eager.apply(made)
         return compile.submit(self.app, made, options.get("task_id") or options.get("group_id"))
 
     def _take(self, options: dict[str, Any]) -> None:
-        """Options of the call: callbacks are added, all else is set."""
+        """Apply the options of a call: callbacks are added, others are set."""
         for callback in list_of(options.pop("link", None)):
             self.link(callback)
         for errback in list_of(options.pop("link_error", None)):
@@ -231,7 +231,7 @@ class Signature(dict[str, Any]):
         return eager.apply(made)
 
     def freeze(self, _id: str | None = None, **kwargs: Any) -> ResultBase:
-        """Give it its ids now; the result it will have."""
+        """Give it its ids now. Answers the result it will have."""
         from windlass.celery import ids
 
         if _id is not None:
@@ -263,7 +263,7 @@ class Signature(dict[str, Any]):
 
 
 def _copied(value: Any, memo: dict[int, Any]) -> Any:
-    """Containers and signatures anew, arguments as they are: they may be anything, and are not ours to copy."""
+    """A copy with new containers and signatures and the same arguments, which may be objects of any kind."""
     if isinstance(value, Signature):
         return value.__deepcopy__(memo)
     if type(value) is list or type(value) is tuple:
@@ -301,7 +301,7 @@ subtask = signature
 
 
 def maybe_signature(d: Any, app: Celery | None = None, clone: bool = False) -> Any:
-    """A signature of what may be one; anything else as it is."""
+    """A signature, if the value can be one; any other value unchanged."""
     if isinstance(d, Signature):
         d = d.clone() if clone else d
         if app is not None and d._app is None:

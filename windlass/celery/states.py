@@ -1,4 +1,4 @@
-"""Celery's words for what a task is at."""
+"""Celery's words for the states of a task."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ORDER = (PENDING, RETRY, REJECTED, RECEIVED, STARTED, REVOKED, None, FAILURE, S
 
 
 def precedence(state: str) -> int:
-    """How much a state says: the lower, the more. A state of the user's own is above STARTED and below FAILURE."""
+    """The rank of a state; a lower number says more. States of the user's own are above STARTED and below FAILURE."""
     return len(_ORDER) - 1 - _ORDER.index(state if state in _ORDER else None)
 
 

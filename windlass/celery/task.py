@@ -1,4 +1,4 @@
-"""Celery's task: options as attributes, and the ways to call it. Each is declared as a task of the Windlass app."""
+"""Celery's task: options as attributes, and the ways to call it. Each task is declared in the Windlass app."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from datetime import datetime
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any
 
-from windlass.celery import _state, prefork, states, trace
+from windlass.celery import _state, prefork, states, task_run
 from windlass.celery.exceptions import ImproperlyConfigured, MaxRetriesExceededError, Retry
+from windlass.celery.given import models, named_ones, several
 from windlass.celery.rates import rate_of
 from windlass.celery.request import Context, node_name
 from windlass.celery.utils import uuid
@@ -93,7 +94,7 @@ class Task:
         """Run it here and now, as the plain function it is."""
         frame = _state.current_frame()
         if frame is not None and frame.task is self and not frame.request.called_directly:
-            return self.run(*args, **kwargs)  # by a __call__ of the user's own, on the way to run()
+            return self.run(*args, **kwargs)  # called by the user's own __call__, on the way to run()
         with _state.running(self, Context(args=args, kwargs=kwargs)):
             return self.run(*args, **kwargs)
 
@@ -101,7 +102,7 @@ class Task:
 
     @property
     def request(self) -> Context:
-        """The call that runs here; outside of one, the defaults."""
+        """The running call; outside of one, the defaults."""
         frame = _state.frame_of(self)
         return frame.request if frame is not None else Context()
 
@@ -110,7 +111,7 @@ class Task:
         return self.run if type(self).__call__ is Task.__call__ else self.__call__
 
     def accept(self, args: list[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """Arguments as the function takes them, out of those that came by name, by place or both ways."""
+        """The arguments as the function takes them, from those given by name, by position or both."""
         count = len(self._places)
         named, rest = args[:count], args[count:]
         known = next((place for place, value in enumerate(named) if value is _MISSING), count)
@@ -118,27 +119,17 @@ class Task:
         for name in self._places[:known]:
             del by_name[name]
         given = {name: value for name, value in kwargs.items() if value is not _MISSING}
-        return self._models([*named[:known], *rest], {**by_name, **given})
+        return self._read([*named[:known], *rest], {**by_name, **given})
 
-    def _models(self, args: list[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """With ``pydantic=True``, what is annotated as a model becomes one."""
-        if not self.pydantic:
-            return args, kwargs
-        hints = inspect.get_annotations(inspect.unwrap(self.run), eval_str=True)
-        read = {name: kind.model_validate for name, kind in hints.items() if hasattr(kind, "model_validate")}
-
-        def made(name: str, value: Any) -> Any:
-            return read[name](value) if name in read else value
-
-        placed = [made(name, value) for name, value in zip(self._places, args, strict=False)]
-        return placed + args[len(placed) :], {name: made(name, value) for name, value in kwargs.items()}
+    def _read(self, args: list[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        return models(self.run, self._places, args, kwargs) if self.pydantic else (args, kwargs)
 
     # -- declaring
 
     def attach(self, app: Celery) -> None:
-        """Called by the app: fill in what its settings say, and check the options."""
+        """Called by the app: take in the app's settings, and check the options."""
         self._app = app
-        vars(self)["__name__"] = type(self).__name__  # as of the function it was made of
+        vars(self)["__name__"] = type(self).__name__  # the name of the function it was made of
         where = f"task {self.name}"
         rate_of(self.rate_limit, f"{where}: rate_limit")
         if self.backend is not None:
@@ -164,13 +155,15 @@ class Task:
                 setattr(self, name, conf[f"task_{name}"])
         hard = self.time_limit or None
         if self.soft_time_limit is None and (soft := conf.task_soft_time_limit) and not (hard and soft > hard):
-            self.soft_time_limit = soft  # above the task's own hard limit, that of the settings would never come
+            self.soft_time_limit = (
+                soft  # a soft limit of the settings above the task's own hard limit would never take effect
+            )
         soft = self.soft_time_limit or None
         if hard and soft and soft > hard:
-            soft = None  # whoever calls it is told
+            soft = None  # the call raises for it
         options: dict[str, Any] = {
             "name": self.name, "queue": self.own_queue or conf.task_default_queue, "timeout": hard,
-            "soft_timeout": soft, "retries": MANY, "backoff": trace.retry_in, "give_up_on": trace.no_retry_asked,
+            "soft_timeout": soft, "retries": MANY, "backoff": task_run.retry_in, "give_up_on": task_run.no_retry_asked,
             "result": not self.ignore_result,
         }  # fmt: skip
         said = self.rate_limit if self.rate_limit is not None else conf.task_default_rate_limit
@@ -188,10 +181,12 @@ class Task:
         return queue if queue is None or isinstance(queue, str) else getattr(queue, "name", str(queue))
 
     def function_for_windlass(self) -> Callable[..., Any]:
-        """The function Windlass declares: it takes arguments by name, and by place from who does not know the names."""
+        """The function Windlass declares. It takes arguments by name, and by position from callers without
+        the names.
+        """
 
         def job(*args: Any, **kwargs: Any) -> Any:
-            return trace.run_job(self, list(args), kwargs)
+            return task_run.run_job(self, list(args), kwargs)
 
         job.__name__ = job.__qualname__ = type(self).__name__
         job.__module__ = type(self).__module__
@@ -202,7 +197,9 @@ class Task:
         return job
 
     def _open_signature(self) -> inspect.Signature:
-        """All optional and untyped, as Celery's messages are; ``check_arguments`` does the checking."""
+        """A signature with all arguments optional and untyped, like Celery's messages; ``check_arguments`` does the
+        checking.
+        """
         if self.typing is False:
             places, others, extra = [], [], True
         else:
@@ -219,7 +216,7 @@ class Task:
         return inspect.Signature([*places, star, *others, *stars])
 
     def check_arguments(self, args: Iterable[Any], kwargs: Mapping[str, Any]) -> None:
-        """TypeError where the call does not fit the function, as Celery raises it."""
+        """Raise TypeError if the call does not fit the function, as Celery does."""
         if self.typing is not False:
             try:
                 self._signature.bind(*args, **kwargs)
@@ -227,7 +224,7 @@ class Task:
                 raise TypeError(f"{self.name}{self._signature}: {error}") from None
 
     def check_limits(self, options: Mapping[str, Any]) -> None:
-        """ValueError where a call's limits, or else the task's, make no sense together, as Celery raises it."""
+        """Raise ValueError if the call's limits, or the task's, contradict each other, as Celery does."""
         hard, soft = (
             own if (own := options.get(name)) is not None else getattr(self, name)
             for name in ("time_limit", "soft_time_limit")
@@ -238,7 +235,9 @@ class Task:
             )
 
     def wanted_as_errback(self, args: Iterable[Any], kwargs: Mapping[str, Any]) -> int:
-        """Celery calls an error callback with (request, exc, traceback) if it takes them, else with the failed id."""
+        """The arguments for the task as an error callback: (request, exc, traceback) if it takes them, else the failed
+        id.
+        """
         for wanted in (3, 1):
             try:
                 self._signature.bind(*[None] * wanted, *args, **kwargs)
@@ -257,10 +256,10 @@ class Task:
         link_error: Any = None, shadow: str | None = None, **options: Any,
     ) -> AsyncResult:  # fmt: skip
         """Have it run by a worker; the result is a promise."""
-        args, kwargs = _several(args), _named(kwargs)
+        args, kwargs = several(args), named_ones(kwargs)
         if self.app.conf.task_always_eager:
             self.check_arguments(args, kwargs)
-            args, kwargs = trace.through_json(args, kwargs)
+            args, kwargs = task_run.through_json(args, kwargs)
             return self.apply(args, kwargs, link=link, link_error=link_error, task_id=task_id, **options)
         given = {**options, "task_id": task_id, "link": link, "link_error": link_error}
         result: AsyncResult = self.app.send(
@@ -276,7 +275,7 @@ class Task:
         from windlass.celery.eager import run_callbacks
         from windlass.celery.result import EagerResult
 
-        args, kwargs, id = _several(args), _named(kwargs), task_id or uuid()
+        args, kwargs, id = several(args), named_ones(kwargs), task_id or uuid()
         frame = _state.current_frame()
         parent = frame.request if frame is not None else None
         request = Context(
@@ -286,7 +285,7 @@ class Task:
             delivery_info={"is_eager": True, "routing_key": options.get("queue"), "priority": options.get("priority")},
             ignore_result=bool(self.ignore_result), time_limit=self.time_limit, soft_time_limit=self.soft_time_limit,
         )  # fmt: skip
-        ended = trace.run_here(self, request, *self._models(args, kwargs))
+        ended = task_run.run_here(self, request, *self._read(args, kwargs))
         result = EagerResult.of(self, request, ended)
         run_callbacks(self, request, result, link, link_error)
         throw = self.app.conf.task_eager_propagates if throw is None else throw
@@ -356,7 +355,7 @@ class Task:
         return asked
 
     def _again(self, args: Any, kwargs: Any, when: Any, options: dict[str, Any]) -> Signature | None:
-        """The call to make instead, where it is not the same again."""
+        """The call to make instead, if the retry changes anything; None if it is the same call."""
         from windlass.celery.compile import EXTRA
 
         request = self.request
@@ -373,7 +372,9 @@ class Task:
         return sig
 
     def _kept(self, args: Any, kwargs: Any) -> tuple[list[Any], dict[str, Any]]:
-        """New arguments over the old: what is given by place and by name together must still fit the function."""
+        """The new arguments over the old ones. Given by position and by name together, they must still fit the
+        function.
+        """
         request = self.request
         old = self._signature.bind_partial(*(request.args or ()), **(request.kwargs or {}))
         if args is None:
@@ -381,7 +382,7 @@ class Task:
             rest = {name: value for name, value in (kwargs or {}).items() if name not in old.arguments}
             return list(old.args), {**old.kwargs, **rest}
         if kwargs is None:
-            # A record has arguments by name: what is not given anew stays, as what came by name does in Celery.
+            # A record has arguments by name: those not given anew stay, like keyword arguments in Celery.
             new = self._places[: len(args)]
             kept = {name: value for name, value in old.arguments.items() if name in self._places}
             kept.update(request.kwargs or {})
@@ -391,7 +392,7 @@ class Task:
     def update_state(
         self, task_id: str | None = None, state: str | None = None, meta: Any = None, **kwargs: Any
     ) -> None:
-        """Say what the task is at: a state of your own, and what goes with it."""
+        """Set what the task is doing: a state of your own, and data about it."""
         from windlass import current
 
         request = self.request
@@ -400,16 +401,18 @@ class Task:
             return
         if task_id not in (None, request.id):
             raise ImproperlyConfigured("update_state(): a task can speak for itself alone, not for another task_id")
-        trace.tell(current(), request, state=state, meta=meta)
+        task_run.tell(current(), request, state=state, meta=meta)
 
     def replace(self, sig: Signature) -> Any:
-        """Let other work take this task's place: its value becomes this task's. Does not return on a worker."""
+        """Let other work take this task's place: its value becomes this task's. On a worker this call does
+        not return.
+        """
         from windlass import current
         from windlass.celery.canvas import maybe_signature
         from windlass.celery.compile import work_of
 
         request, sig = self.request, maybe_signature(sig, self.app)
-        if sig.is_empty and sig.subtask_type == "chain":  # an empty group is the empty list
+        if sig.is_empty and sig.subtask_type == "chain":  # the value of an empty group is the empty list
             raise ImproperlyConfigured(f"Cannot replace with an empty chain (task {self.name})")
         if request.is_eager or request.called_directly:
             with _state.waiting_allowed(True):
@@ -418,9 +421,9 @@ class Task:
         return current().replace(work_of(self.app, sig, parent=request.id, root=request.root_id, nesting=nesting))
 
     def add_to_chord(self, sig: Signature, lazy: bool = False) -> Any:
-        """One more task for the chord this one is in: the body is given its value too, behind those of the header.
+        """Add a task to the chord this one is in: the body gets its value after those of the header.
 
-        It is sent when this task ends, and the chord waits for it.
+        The task is sent when this one ends, and the chord waits for it.
         """
         from windlass.celery.canvas import maybe_signature
 
@@ -445,15 +448,3 @@ class Task:
 
     def __repr__(self) -> str:
         return f"<@task: {self.name} of {self.app.main}>"
-
-
-def _several(args: Any) -> list[Any]:
-    if isinstance(args, str | bytes | Mapping) or (args is not None and not isinstance(args, Iterable)):
-        raise TypeError(f"task args must be a list or tuple, not {args!r}")
-    return list(args or ())
-
-
-def _named(kwargs: Any) -> dict[str, Any]:
-    if kwargs is not None and not isinstance(kwargs, Mapping):
-        raise TypeError(f"task keyword arguments must be a mapping, not {kwargs!r}")
-    return dict(kwargs or {})

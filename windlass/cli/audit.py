@@ -9,7 +9,7 @@ import click
 from windlass.cli import output
 from windlass.cli.operator import operator
 from windlass.cli.target import Target, run, takes_app
-from windlass.console.values import AuditList, AuditRow
+from windlass.console.replies import AuditList, AuditRow
 from windlass.core.duration import from_ms
 
 MOST = 1_000

@@ -1,4 +1,4 @@
-"""What a worker says of itself when it starts."""
+"""What a worker prints about itself when it starts."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import click
 import msgspec
 
 from windlass.app import Windlass
-from windlass.core.address import redact_url
 from windlass.core.keep import Keep, read_bucket
+from windlass.core.store_url import redact_url
 from windlass.store.base import StoreSettings
 from windlass.store.reads import StoreInfo
 
 if TYPE_CHECKING:
-    from windlass.worker.plan import Plan
+    from windlass.worker.worker_options import CheckedOptions
 
 log = logging.getLogger("windlass.cli")
 
@@ -63,24 +63,26 @@ class Description(msgspec.Struct, kw_only=True):
     grace: float
 
 
-def describe(app: Windlass, plan: Plan, info: StoreInfo) -> Description:
+def describe(app: Windlass, options: CheckedOptions, info: StoreInfo) -> Description:
     stored = app.settings.for_store(app.name)
     rules = StoreRules(stored.name, stored.keep.buckets(""), stored.unknown_after, stored.events_kept, stored.logs_kept)
     kinds = Counter(_KINDS[task.runs_in] for task in app.tasks.values())
     return Description(
         app=app.name, url=app.url, rules=rules, engine=f"{info.engine} {info.version}",
-        durability=info.durability, warnings=info.warnings, queues=_queues(plan), tasks=dict(kinds),
-        handlers=sorted(app.handlers), concurrency=plan.concurrency, children=plan.children, grace=plan.grace,
+        durability=info.durability, warnings=info.warnings, queues=_queues(options), tasks=dict(kinds),
+        handlers=sorted(app.handlers), concurrency=options.concurrency, children=options.children, grace=options.grace,
     )  # fmt: skip
 
 
-def _queues(plan: Plan) -> list[str]:
-    """As they are written: with their weights, where they have some."""
-    return [f"{name}*{weight}" for name, weight in zip(plan.queues, plan.weights, strict=False)] or list(plan.queues)
+def _queues(options: CheckedOptions) -> list[str]:
+    """The queues as the user writes them, with their weights where they have some."""
+    return [f"{name}*{weight}" for name, weight in zip(options.queues, options.weights, strict=False)] or list(
+        options.queues
+    )
 
 
 def show(found: Description, pid: int, processes: str, style: str) -> None:
-    """To standard error: lines for people, or one JSON log line."""
+    """Print the banner to standard error: lines for people, or one JSON log line."""
     if style == "json":
         fields = msgspec.to_builtins(found)
         del fields["rules"], fields["warnings"]

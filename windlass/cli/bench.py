@@ -21,8 +21,8 @@ from windlass.cli import output
 from windlass.cli.bench_app import QUEUE, TASK, make_app
 from windlass.cli.errors import NotDone
 from windlass.cli.target import Target, run, takes_app
-from windlass.core.address import redact_url
 from windlass.core.job import State
+from windlass.core.store_url import redact_url
 from windlass.store.jobs import Action, Change, Query
 
 _START_SECONDS = 30.0
@@ -127,7 +127,9 @@ def worker(url: str, concurrency: int, log: IO[bytes]) -> Iterator[subprocess.Po
 async def drain(
     app: Windlass, figures: Figures, process: subprocess.Popen[bytes], log: IO[bytes], start: float
 ) -> None:
-    """Wait until all is done. The clock runs from when the first job was seen done, the worker's start apart."""
+    """Wait until all jobs are done. The clock starts with the first job seen done, so that the worker's start is not
+    counted.
+    """
     first, done_then, done, moved = 0.0, 0, 0, start
     while True:
         now, seen = time.perf_counter(), (await app.queue(QUEUE).counts()).get(State.SUCCEEDED, 0)
@@ -142,12 +144,12 @@ async def drain(
             raise NotDone(f"the worker stopped after {done:,} jobs", log.read().decode(errors="replace"))
         await asyncio.sleep(0.01)
     passed = time.perf_counter() - first
-    # All in one glance: too few jobs for a rate, so the start is counted in.
+    # All jobs were done at the first look: too few for a rate, so the worker's start is counted in.
     figures.drain_rate = (done - done_then) / passed if done > done_then else done / (first - start)
 
 
 async def round_trips(app: Windlass, figures: Figures) -> None:
-    """An idle worker: from the call to its result, one after the other."""
+    """Measure an idle worker: from the call to its result, one call after the other."""
     times = []
     for _ in range(200):
         start = time.perf_counter()
@@ -167,7 +169,7 @@ def memory_mb(pid: int) -> float:
 
 
 async def sweep_up(app: Windlass) -> None:
-    """Delete the bench's jobs from a store that lives on."""
+    """Delete the bench's jobs from a store that goes on existing."""
     store = (await app.client()).store
     cursor = ""
     while True:

@@ -1,4 +1,4 @@
-"""``windlass breakers``: how circuit breakers are, and an operator's word over what they decide by themselves."""
+"""``windlass breakers``: the state of circuit breakers, and setting one by hand."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from windlass.cli import output, values
+from windlass.cli import option_types, output
 from windlass.cli.groups import ListGroup
 from windlass.cli.operator import operator
 from windlass.cli.target import Target, run, takes_app
@@ -54,7 +54,7 @@ def in_words(info: BreakerInfo) -> str:
 
 @breakers.command("open")
 @takes_app("NAME")
-@click.option("--for", "time", callback=values.duration, metavar="TIME", help="Try it again then [until told].")
+@click.option("--for", "time", callback=option_types.duration, metavar="TIME", help="Try it again then [until told].")
 def open_breaker(target: Target, as_json: bool, words: list[str], time: float | None) -> None:
     """Open a breaker: what it guards is not called."""
     _act(target, words, lambda console, name: console.open_breaker(name, time), as_json)

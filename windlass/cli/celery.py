@@ -1,7 +1,8 @@
 """``windlass celery -A module worker|beat|flower``: Celery's command line for apps of ``windlass.celery``.
 
-Options that have a counterpart do the same; those that tune what does not exist here are taken and change nothing; the
-rest is refused with the reason. Celery's prefork pool is so many worker processes with one task at a time in each.
+Options with a counterpart do the same; options that tune what does not exist here are accepted and change nothing;
+others are refused with the reason. Celery's prefork pool becomes as many worker processes, with one task at a time in
+each.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ import msgspec
 
 from windlass.app import Windlass
 from windlass.celery import Celery, prefork, signals
-from windlass.celery.known import GREEN, NO_GREEN
-from windlass.cli import banner, celery_control, values
+from windlass.celery.setting_names import GREEN, NO_GREEN
+from windlass.cli import banner, celery_control, option_types
 from windlass.cli.errors import CliError, NotDone
-from windlass.cli.load import load_module, load_tasks, module_of_file, search_here, split
+from windlass.cli.find_app import load_module, load_tasks, module_of_file, search_here, split
 from windlass.cli.worker import ARGUMENTS, command, description, run_alone
 from windlass.core.hints import did_you_mean
 from windlass.support.logs import LEVELS, set_up_logging
@@ -39,7 +40,7 @@ INSTEAD = {
 
 
 class CeleryCommands(click.Group):
-    """Says of Celery's other commands what takes their place."""
+    """A group that names the replacement of Celery's other commands."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -67,11 +68,11 @@ def celery(ctx: click.Context, spec: str | None, broker: str | None, workdir: st
     """
     if workdir:
         os.chdir(workdir)
-    ctx.obj = Given(spec or ctx.meta.get("windlass.app") or os.environ.get("WINDLASS_APP", ""), broker)
+    ctx.obj = CeleryOptions(spec or ctx.meta.get("windlass.app") or os.environ.get("WINDLASS_APP", ""), broker)
 
 
-class Given(NamedTuple):
-    """What was said before the command."""
+class CeleryOptions(NamedTuple):
+    """The options given before the command."""
 
     spec: str
     broker: str | None
@@ -80,8 +81,8 @@ class Given(NamedTuple):
 # -- finding the app
 
 
-def find_celery(given: Given) -> Celery:
-    """The Celery app a module holds, under any name; of a package, also in its module ``celery``."""
+def find_celery(given: CeleryOptions) -> Celery:
+    """The Celery app a module holds, under any name; for a package, also the one in its module ``celery``."""
     if not given.spec:
         raise click.UsageError("which app? Give its module: windlass celery -A proj worker")
     place, _, attribute = split(given.spec)
@@ -125,7 +126,7 @@ def _only(module: ModuleType, spec: str) -> Celery:
 
 
 def _instead(module: ModuleType) -> str:
-    """Why there may be none: the import that was to be changed."""
+    """Why the module may hold no app of this layer: an import of Celery that was not changed."""
     theirs = sys.modules.get("celery")
     if theirs is not None and any(isinstance(value, getattr(theirs, "Celery", ())) for value in vars(module).values()):
         return "; its app is one of the celery package: import Celery from windlass.celery"
@@ -146,11 +147,13 @@ def _refused(reason: str) -> dict[str, Any]:
 _UNUSED: dict[str, Any] = {"expose_value": False, "hidden": True, "help": "Taken, and of no effect here."}
 _COUNT: dict[str, Any] = {"type": click.IntRange(min=1), "metavar": "N"}
 _OPTIONS = [
-    click.option("-Q", "--queues", callback=values.queues, multiple=True, metavar="A,B", help="Queues to serve."),
-    click.option("-X", "--exclude-queues", callback=values.queues, multiple=True, metavar="A,B", help="Not these."),
+    click.option("-Q", "--queues", callback=option_types.queues, multiple=True, metavar="A,B", help="Queues to serve."),
+    click.option(
+        "-X", "--exclude-queues", callback=option_types.queues, multiple=True, metavar="A,B", help="Not these."
+    ),
     click.option("-c", "--concurrency", metavar="N", help="Tasks at once [one per core]."),
     click.option("-P", "--pool", type=click.Choice(POOLS), help="Child processes, threads, or one at a time."),
-    click.option("--autoscale", callback=values.scale, metavar="MAX,MIN", help="Processes by load."),
+    click.option("--autoscale", callback=option_types.scale, metavar="MAX,MIN", help="Processes by load."),
     click.option("--max-tasks-per-child", **_COUNT, help="Replace a process after so many tasks."),
     click.option("--max-memory-per-child", **_COUNT, help="Replace a process that occupies more KiB than this."),
     click.option("--time-limit", type=float, metavar="SECONDS", help="Hard limit of every task without its own."),
@@ -201,16 +204,16 @@ def _worker_options(function: Callable[..., None]) -> Callable[..., None]:
 @celery.command()
 @_worker_options
 @click.pass_obj
-def worker(given: Given, /, **options: Any) -> None:
+def worker(given: CeleryOptions, /, **options: Any) -> None:
     """Run a worker, with Celery's options."""
-    job = Job(given, options)
+    job = ProcessRole(given, options)
     if options["plan"]:
         sys.exit(job.tell_plan())
     if options["describe"]:
         sys.exit(job.describe())
     if options["child"]:
         sys.exit(job.be_child())
-    # Which processes to start is in the app's settings, and the process that watches over them imports no user code.
+    # The app's settings say which processes to start, and the supervisor imports no user code: another process asks.
     planned = ask_plan(command(click.get_current_context().meta[ARGUMENTS], "--plan"))
     if not planned.supervised:
         sys.exit(job.run())
@@ -222,7 +225,7 @@ def worker(given: Given, /, **options: Any) -> None:
 
 
 class WorkerPlan(msgspec.Struct):
-    """What a worker's options and its app's settings come to."""
+    """The worker that its options and its app's settings describe together."""
 
     processes: int
     concurrency: int
@@ -234,11 +237,11 @@ class WorkerPlan(msgspec.Struct):
 
     @property
     def supervised(self) -> bool:
-        """Whether whole processes come and go; those of a pool are its worker's own."""
+        """Whether whole processes are started and stopped. The children of a pool belong to their worker."""
         return not self.children and bool(self.processes > 1 or self.autoscale or self.max_jobs or self.max_memory)
 
     def options(self) -> dict[str, Any]:
-        """For Windlass's worker."""
+        """The options for Windlass's worker."""
         chosen: dict[str, Any] = {"queues": self.queues, "concurrency": self.concurrency}
         prefix = "child_" if self.children else ""
         for name, value in (("max_jobs", self.max_jobs), ("max_memory", self.max_memory)):
@@ -250,7 +253,7 @@ class WorkerPlan(msgspec.Struct):
 
 
 def make_plan(app: Celery, options: dict[str, Any]) -> WorkerPlan:
-    """The command line over the settings."""
+    """Lay the command line over the app's settings."""
     conf = app.conf
     pool = pool_of(app, options)
     wanted = options["concurrency"] if options["concurrency"] is not None else conf.worker_concurrency
@@ -274,7 +277,7 @@ def pool_of(app: Celery, options: dict[str, Any]) -> str:
     pool: str = options["pool"] or app.conf.worker_pool
     if pool in GREEN:
         raise click.UsageError(f"--pool {pool}: {NO_GREEN}")
-    # Where a worker cannot have children, a process of its own for each task at a time is next best.
+    # Without process children, one worker process for each task at a time is the next best.
     return "processes" if pool == "prefork" and sys.platform == "win32" else pool
 
 
@@ -286,17 +289,17 @@ def _whole(text: Any) -> int:
 
 
 def ask_plan(argv: list[str]) -> WorkerPlan:
-    """By a process that may import the app; it says itself what is wrong."""
+    """Ask a process that may import the app; it prints by itself what is wrong."""
     answer = subprocess.run(argv, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, check=False)
     if answer.returncode:
         raise click.exceptions.Exit(answer.returncode if answer.returncode > 0 else 1)
     return msgspec.json.decode(answer.stdout.strip().rpartition(b"\n")[2], type=WorkerPlan)
 
 
-class Job(NamedTuple):
-    """What this process is asked to be."""
+class ProcessRole(NamedTuple):
+    """What this process was started as: a worker, a supervisor's child, or the one that describes the worker."""
 
-    given: Given
+    given: CeleryOptions
     settings: dict[str, Any]
 
     @property
@@ -320,9 +323,9 @@ class Job(NamedTuple):
         return made, planned
 
     def _set_up_logging(self) -> None:
-        """As the worker's, unless a receiver of ``setup_logging`` has seen to it."""
+        """Set up the worker's logging, unless a receiver of ``setup_logging`` has done it."""
         if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(line_buffering=True)  # what tasks print is seen when they print it
+            sys.stdout.reconfigure(line_buffering=True)  # so that what tasks print appears at once
         level = getattr(logging, self.level.upper())
         named: dict[str, Any] = {"loglevel": level, "logfile": None, "format": None, "colorize": None}
         if signals.setup_logging.has_listeners():
@@ -333,8 +336,8 @@ class Job(NamedTuple):
         signals.after_setup_task_logger.send(sender=None, logger=logging.getLogger("celery.task"), **named)
 
     def run(self) -> int:
-        """Be a worker until told to stop."""
-        from windlass.worker.service import run_worker
+        """Run a worker until told to stop."""
+        from windlass.worker.running import run_worker
 
         app, planned = self.load()
         banner.show(description(app, planned.options()), os.getpid(), "1", self.settings["log_format"])
@@ -345,15 +348,15 @@ class Job(NamedTuple):
         return 0
 
     def describe(self) -> int:
-        """For the supervisor, which does not import the app."""
+        """Describe the worker to the supervisor, which does not import the app."""
         app, planned = self.load()
         click.echo(msgspec.json.encode(description(app, planned.options())))
         return 0
 
     def be_child(self) -> int:
-        """Be one of a supervisor's workers."""
+        """Run as one of a supervisor's workers."""
         from windlass.cli.supervise import be_child
-        from windlass.worker.service import run_worker
+        from windlass.worker.running import run_worker
 
         def work(report: Any) -> int:
             app, planned = self.load()
@@ -367,7 +370,7 @@ class Job(NamedTuple):
 
 @celery.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
 @click.pass_obj
-def beat(given: Given) -> None:
+def beat(given: CeleryOptions) -> None:
     """Not needed: every worker runs the schedules. Shows those the app declares."""
     app = find_celery(given)
     app.windlass.load()

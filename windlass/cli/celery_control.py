@@ -1,4 +1,4 @@
-"""``windlass celery -A module inspect|control|status|purge|call|result``: Celery's questions and orders by command."""
+"""``windlass celery -A module inspect|control|status|purge|call|result``: Celery's questions and orders as commands."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from windlass.celery.control import Control, Inspect
-from windlass.celery.values import pack
+from windlass.celery.json_values import pack
 from windlass.cli.errors import CliError, NotDone
 from windlass.core.hints import did_you_mean
 
@@ -25,7 +25,7 @@ _json = click.option("-j", "--json", "as_json", is_flag=True, help="As JSON.")
 
 
 def add_commands(group: click.Group, find: Callable[[Any], Celery]) -> None:
-    """Each works on the app that was named before it."""
+    """Add the commands. Each works on the app named before it."""
     for command in (inspect, control, status, purge, call, result):
         group.add_command(command)
     _find[:] = [find]

@@ -7,11 +7,11 @@ from datetime import datetime
 
 import click
 
-from windlass.cli import output, values
+from windlass.cli import option_types, output
 from windlass.cli.operator import operator
 from windlass.cli.target import Target, need_words, run, takes_app
 from windlass.console import Console
-from windlass.console.values import Changed
+from windlass.console.replies import Changed
 from windlass.store.answers import MAX_BATCH
 
 Act = Callable[[Console, list[str]], Awaitable[Changed]]
@@ -44,7 +44,7 @@ def promote(target: Target, as_json: bool, words: list[str]) -> None:
 
 @click.command()
 @takes_app("ID...")
-@click.option("--to", "queue", required=True, metavar="QUEUE", callback=values.queue, help="The other queue.")
+@click.option("--to", "queue", required=True, metavar="QUEUE", callback=option_types.queue, help="The other queue.")
 def move(target: Target, as_json: bool, words: list[str], queue: str) -> None:
     """Move jobs that do not run to another queue."""
     act(target, words, lambda console, ids: console.move(ids, queue), "moved", as_json)
@@ -60,8 +60,8 @@ def reprioritise(target: Target, as_json: bool, words: list[str], level: int) ->
 
 @click.command()
 @takes_app("ID...")
-@click.option("--delay", callback=values.duration, metavar="TIME", help="So long from now.")
-@click.option("--at", callback=values.instant, metavar="ISO", help="At this time, with its zone.")
+@click.option("--delay", callback=option_types.duration, metavar="TIME", help="So long from now.")
+@click.option("--at", callback=option_types.instant, metavar="ISO", help="At this time, with its zone.")
 def reschedule(target: Target, as_json: bool, words: list[str], delay: float | None, at: datetime | None) -> None:
     """Give jobs that have not started another time."""
     if (delay is None) == (at is None):
@@ -87,13 +87,13 @@ def delete(target: Target, as_json: bool, words: list[str], yes: bool) -> None:
 
 
 def act(target: Target, words: list[str], change: Act, done: str, as_json: bool, what: str = "job IDs") -> None:
-    """Make one change to what is named, and say what became of it."""
+    """Make one change to the jobs named, and report what became of it."""
     app, ids = target.load(), need_words(words, what)
     report(done, run(app, lambda: in_batches(operator(app), change, ids)), as_json)
 
 
 async def in_batches(console: Console, change: Act, ids: list[str]) -> Changed:
-    """Any number of ids: as many calls as it takes."""
+    """Change any number of ids, in as many calls as that takes."""
     changed: list[str] = []
     skipped: dict[str, str] = {}
     for start in range(0, len(ids), MAX_BATCH):
@@ -104,7 +104,7 @@ async def in_batches(console: Console, change: Act, ids: list[str]) -> Changed:
 
 
 def report(done: str, reply: Changed, as_json: bool) -> None:
-    """What was changed and what was not; exit code 1 if anything was not."""
+    """Print what was changed and what was not; exit with code 1 if anything was not."""
     if as_json:
         output.print_json({done: reply.changed, "skipped": reply.skipped})
     else:

@@ -9,7 +9,7 @@ import click
 
 from windlass.app import Windlass
 from windlass.calls.handle import JobInfo
-from windlass.cli import change, output, values
+from windlass.cli import change, option_types, output
 from windlass.cli.errors import CliError, NotDone
 from windlass.cli.jobs import one_id, read, short_error, show
 from windlass.cli.operator import change_all, operator, quoted
@@ -91,7 +91,9 @@ def show_dead(target: Target, as_json: bool, words: list[str]) -> None:
 
 @dead.command("edit")
 @takes_app("ID [KEY=VALUE]...")
-@click.option("--args", "whole", callback=values.json_value, metavar="JSON", help="All arguments anew, as an object.")
+@click.option(
+    "--args", "whole", callback=option_types.json_value, metavar="JSON", help="All arguments anew, as an object."
+)
 def edit_dead(target: Target, as_json: bool, words: list[str], whole: Any) -> None:
     """Give a dead letter other arguments, before it is replayed.
 
@@ -128,11 +130,11 @@ def edit_dead(target: Target, as_json: bool, words: list[str], whole: Any) -> No
 
 
 def in_editor(args: Any) -> dict[str, Any]:
-    """Arguments as the user's editor leaves them."""
+    """The arguments after the user has edited them."""
     text = click.edit(output.pretty(args), extension=".json")
     if text is None:
         raise NotDone("nothing was changed")
-    edited = values.json_or_text(text)
+    edited = option_types.json_or_text(text)
     if not isinstance(edited, dict):
         raise CliError("that is no JSON object; nothing was changed")
     return edited
@@ -169,7 +171,9 @@ def purge_dead(target: Target, as_json: bool, words: list[str], every: bool, yes
 
 
 async def change_dead(app: Windlass, action: str, ids: list[str], narrow: dict[str, str]) -> int:
-    """Some dead letters, or all that fit; how many were changed. Nothing is, where an id is not of a dead letter."""
+    """Change some dead letters, or all that match; answers how many. If an id is not a dead letter's, nothing is
+    changed.
+    """
     console = operator(app)
     if not ids:
         chosen = [f"{name}:{quoted(value)}" for name, value in narrow.items() if value]

@@ -12,8 +12,8 @@ from windlass.cli import output
 from windlass.cli.errors import CliError
 from windlass.cli.installed import Check, Level, about_installation
 from windlass.cli.target import Target, run, takes_app
-from windlass.core.address import redact_url
 from windlass.core.duration import show_ms
+from windlass.core.store_url import redact_url
 from windlass.errors import ConfigError, WindlassError
 from windlass.store.base import Store
 from windlass.store.reads import QueueInfo, WorkerInfo
@@ -100,7 +100,7 @@ async def about_store(app: Windlass) -> list[Check]:
 
 
 async def about_clock(store: Store) -> Check:
-    """The store stamps events with its own clock: the newest one cannot be later than now."""
+    """Compare clocks. The store stamps events with its own, so its newest event cannot be later than now."""
     newest = await store.events(-1)
     ahead = newest[-1].at - int(time.time() * 1000) if newest else 0
     if ahead > _CLOCK_SLACK_MS:

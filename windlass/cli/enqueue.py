@@ -8,7 +8,7 @@ import click
 
 from windlass.app import Windlass
 from windlass.calls.handle import Handle
-from windlass.cli import output, values
+from windlass.cli import option_types, output
 from windlass.cli.errors import CliError, NotDone
 from windlass.cli.operator import operator
 from windlass.cli.target import Target, complete_queues, run, takes_app
@@ -20,10 +20,10 @@ FOREVER = "forever"
 
 @click.command()
 @takes_app("TASK [KEY=VALUE]...")
-@click.option("--args", "whole", callback=values.json_value, metavar="JSON",
+@click.option("--args", "whole", callback=option_types.json_value, metavar="JSON",
               help="Arguments as a JSON object, or as an array in the task's order.")  # fmt: skip
-@click.option("--delay", callback=values.duration, metavar="TIME", help="Not before so long: 90, 10m, '1h 30m'.")
-@click.option("--at", callback=values.instant, metavar="ISO", help="Not before this time, with its zone.")
+@click.option("--delay", callback=option_types.duration, metavar="TIME", help="Not before so long: 90, 10m, '1h 30m'.")
+@click.option("--at", callback=option_types.instant, metavar="ISO", help="Not before this time, with its zone.")
 @click.option("--queue", metavar="NAME", shell_complete=complete_queues, help="Another queue than the task's own.")
 @click.option("--priority", type=click.IntRange(0, 9), metavar="N", help="0 to 9, 9 first.")
 @click.option("--id", "id", metavar="TEXT", help="The job's id; the same call under the same id is made once.")
@@ -58,7 +58,7 @@ def wait_seconds(wait: str | None) -> float | None:
     param = next(param for param in ctx.command.params if param.name == "wait")
     if "=" in wait:
         raise click.BadParameter(f"{wait!r} is no time; put --wait last, or write --wait=10", ctx, param)
-    return values.duration(ctx, param, wait)
+    return option_types.duration(ctx, param, wait)
 
 
 def arguments(words: list[str], whole: Any) -> tuple[list[Any], dict[str, Any]]:
@@ -68,7 +68,7 @@ def arguments(words: list[str], whole: Any) -> tuple[list[Any], dict[str, Any]]:
         key, equals, value = word.partition("=")
         if not equals or not key:
             raise click.UsageError(f"{word!r} is no argument; write KEY=VALUE, or give all as --args JSON")
-        named[key] = values.json_or_text(value)
+        named[key] = option_types.json_or_text(value)
     if isinstance(whole, list):
         return whole, named
     return [], {**(whole or {}), **named}
@@ -92,11 +92,11 @@ async def call(
     app: Windlass, name: str, args: list[Any], kwargs: dict[str, Any], options: dict[str, Any],
     wait: tuple[bool, float | None, bool],
 ) -> None:  # fmt: skip
-    """Make the call; then wait for its result, or just say its id."""
+    """Make the call, then wait for its result or print its id."""
     waits, seconds, as_json = wait
     if args and name not in app.tasks:
         raise CliError(f"task {name!r} is not declared here, so its arguments need names: give --args an object")
-    # Not by the console's own way: that takes names only, and tasks that somebody declares.
+    # Not by the console, which takes arguments by name only, and only declared tasks.
     async with operator(app).acting("enqueue", name, arguments=sorted(kwargs), **options) as deed:
         queue = options.get("queue") or (app.tasks[name].queue if name in app.tasks else "default")
         await deed.begin([queue])
@@ -120,7 +120,7 @@ async def _enqueue(
 
 
 async def nobody_listens(app: Windlass, id: str) -> str:
-    """A warning for whoever waits where no worker would take the job."""
+    """The warning for a caller that waits although no worker would take the job."""
     store = (await app.client()).store
     (job,) = await store.get([id])
     if job is None or job.state.terminal:

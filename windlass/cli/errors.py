@@ -14,7 +14,7 @@ DEBUG = "windlass.debug"
 
 
 class CliError(click.ClickException):
-    """What was asked cannot be done as it was written: exit code 2. ``detail`` is shown above the error, as it is."""
+    """The command cannot be done as it was written: exit code 2. ``detail`` is printed above the error, unchanged."""
 
     exit_code = 2
 
@@ -29,13 +29,13 @@ class CliError(click.ClickException):
 
 
 class NotDone(CliError):
-    """It was understood, and the answer is no (an unknown job, a job that failed): exit code 1."""
+    """The command was understood, and the answer is no (an unknown job, a job that failed): exit code 1."""
 
     exit_code = 1
 
 
 def as_cli_error(error: WindlassError) -> CliError:
-    """Windlass's own errors as the command line shows them."""
+    """A Windlass error as the command line shows it."""
     if isinstance(error, FilterError):
         return CliError(str(error), error.shown)
     if isinstance(error, ConfigError | EnqueueError | StoreError):

@@ -11,7 +11,7 @@ _HELP = ("-h", "--help")
 
 
 class ListGroup(click.Group):
-    """Whatever is not the name of one of its commands is an argument of ``list``."""
+    """A group where every word that is not one of its commands is an argument of ``list``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         named = bool(args) and (args[0] in self.commands or args[0] in _HELP)

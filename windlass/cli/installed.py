@@ -1,6 +1,6 @@
-"""What ``windlass doctor`` says of this Python: which Windlass it runs, on what, and with which optional parts.
+"""What ``windlass doctor`` says about this Python: which Windlass it runs, on what, and with which optional parts.
 
-Imports nothing of Windlass's upper layers: it must still answer where files of another distribution lie over them.
+It imports none of Windlass's upper layers: it must answer even where another distribution has overwritten their files.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _OURS = "windlass.testing.plugin"
 
 
 class Check(msgspec.Struct):
-    """One thing looked at."""
+    """One thing that was checked, and the result."""
 
     name: str
     level: Level
@@ -35,7 +35,7 @@ class Check(msgspec.Struct):
 
 
 def about_installation() -> Iterator[Check]:
-    """Everything that can be said without an app."""
+    """All that can be said without an app."""
     yield about_windlass()
     yield from about_stranger(_distribution(STRANGER))
     yield from about_python()
@@ -52,7 +52,7 @@ def about_windlass() -> Check:
 
 
 def about_stranger(found: Distribution | None) -> Iterator[Check]:
-    """``windlass`` on the public index is another project. Its files lie where those of this one do, or hide them."""
+    """Warn of the other project that is called ``windlass`` on the public index. Its files overwrite or hide ours."""
     if found is None:
         return
     if any(point.value == _OURS for point in found.entry_points):
@@ -86,7 +86,7 @@ def about_python() -> Iterator[Check]:
 
 
 def about_extras(installed: Distribution | None) -> Iterator[Check]:
-    """Each extra with what it needs; one that is half installed is worth a warning."""
+    """Each extra with the packages it needs; a half-installed one gets a warning."""
     extras: dict[str, dict[str, str]] = {}
     for requirement in (installed.requires if installed else None) or ():
         found = re.match(r"""([\w.-]+).*extra\s*==\s*['"]([\w-]+)['"]""", requirement)

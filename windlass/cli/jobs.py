@@ -33,7 +33,9 @@ for _command in (change.promote, change.move, change.reprioritise, change.resche
 
 
 def is_filter(word: str) -> bool:
-    """Whether a word is a filter's and no APP, which may look alike: ``queue:emails``. A file of that name wins."""
+    """Whether a word such as ``queue:emails`` is a filter and not an APP. If a file of that name exists, it
+    is an APP.
+    """
     name = re.match(r"[-(]*([a-z]+)[:.]", word)
     return name is not None and name[1] in NAMES and not Path(f"{name[1]}.py").is_file()
 
@@ -85,7 +87,7 @@ def _row(job: JobInfo) -> tuple[Any, ...]:
 
 
 def about(job: JobInfo) -> str:
-    """The one thing worth knowing of a job in its state."""
+    """The single most useful remark about a job in its state."""
     if job.state is State.FAILED and job.error:
         return short_error(job)
     if job.state is State.SCHEDULED:

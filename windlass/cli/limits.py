@@ -38,7 +38,7 @@ def _row(info: LimitInfo) -> tuple[Any, ...]:
 
 
 def about(info: LimitInfo) -> str:
-    """What the columns do not say."""
+    """A remark on what the columns do not show."""
     words = ["paused"] * info.paused + ["draining"] * info.draining
     words += [f"closed for {show_ms(info.closed_for)}"] if info.closed_for else []
     words += [f"{info.key_limit} per key"] if info.key_limit else []
@@ -50,7 +50,7 @@ def about(info: LimitInfo) -> str:
 
 
 def in_words(limits: Limits) -> str:
-    """What holds for a queue, on one line."""
+    """The limits of a queue, on one line."""
     words = ["paused"] * bool(limits.paused) + ["draining"] * bool(limits.draining)
     words += [f"limit {limits.limit:,}"] if limits.limit else []
     words += [_rate(limits.rate)] if _rate(limits.rate) else []
@@ -99,7 +99,7 @@ def tuning(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def said(given: dict[str, Any]) -> dict[str, Any]:
-    """What was given, with None for no limit."""
+    """The options that were given, with None for "no limit"."""
     known = {name: value for name, value in given.items() if value is not None}
     if not known:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
@@ -108,7 +108,7 @@ def said(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def told(what: str, done: str, info: LimitInfo, as_json: bool) -> None:
-    """What was done to a gate, and what holds there now."""
+    """Print what was done to a gate, and what holds there now."""
     if as_json:
         output.print_json(info)
         return

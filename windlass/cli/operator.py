@@ -1,6 +1,6 @@
-"""Whoever sits at the command line, as the console knows them: everything they do leaves a record under their name.
+"""The user of the command line, as the console knows them: everything they do is recorded under their name.
 
-Not a question of rights: who can reach the store may do everything.
+There are no rights to check: a user who can reach the store may do everything.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from windlass.core.access import RIGHTS, make_access
 
 
 def operator(app: Windlass, via: str = "cli") -> Console:
-    """The console for commands; ``via`` says by which way in the audit log."""
+    """The console for commands; ``via`` names this way in the audit log."""
     return Console(app, make_access(user_name(), RIGHTS), via=via)
 
 
 def user_name() -> str:
-    """The user of the operating system. In a container nobody may have a name for the number."""
+    """The name of the operating system's user. In a container a user may have a number only."""
     try:
         return getpass.getuser()
     except (OSError, KeyError, ImportError):
@@ -27,12 +27,12 @@ def user_name() -> str:
 
 
 def quoted(value: str) -> str:
-    """A value as the filter language takes it."""
+    """A value as it is written in the filter language."""
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 async def change_all(console: Console, action: str, filter: str) -> int:
-    """One action on all that a filter finds; how many were changed."""
+    """Apply one action to all that a filter finds. Answers how many jobs were changed."""
     done, cursor = 0, ""
     while True:
         step = await console.bulk(action, filter, cursor)

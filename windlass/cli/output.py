@@ -40,7 +40,7 @@ def print_json(value: Any, *, line: bool = False) -> None:
 
 
 def console() -> Console:
-    """The terminal; into a pipe nothing is cut off."""
+    """The terminal. Output into a pipe is not cut."""
     from rich.console import Console
 
     return Console(highlight=False, soft_wrap=False, width=None if sys.stdout.isatty() else _PIPED_WIDTH)
@@ -74,7 +74,7 @@ def table(
 def _fitting(
     columns: Sequence[str], lines: list[list[Text]], spare: Sequence[str], width: int
 ) -> tuple[list[int], int]:
-    """Which columns fit, and how much room the last one has."""
+    """The columns that fit, and the width of the last one."""
     widths = [max([len(name), *(line[place].cell_len for line in lines)]) for place, name in enumerate(columns)]
     kept = list(range(len(columns)))
     for name in spare:
@@ -120,7 +120,7 @@ def section(title: str, text: str) -> None:
 
 
 def one_line(text: str, most: int = 500) -> str:
-    """Without what moves the cursor or rings: texts of users go to a terminal."""
+    """Text without characters that move the cursor or ring the bell, as users' texts go to a terminal."""
     return "".join(char if char.isprintable() else " " for char in text[:most])
 
 
@@ -136,7 +136,7 @@ def pretty(value: Any) -> str:
 
 
 def ago(at: datetime | None) -> str:
-    """How long since, or until."""
+    """How long ago an instant was, or how far ahead it is."""
     if at is None:
         return ""
     ms = int((datetime.now(UTC) - at).total_seconds() * 1000)
@@ -144,12 +144,12 @@ def ago(at: datetime | None) -> str:
 
 
 def about(ms: int) -> str:
-    """A duration in its largest unit: for ages, where the rest says nothing."""
+    """A duration in its largest unit, for ages."""
     return show_ms(ms).partition(" ")[0] if ms >= 60_000 else f"{ms // 1000}s"
 
 
 def slots(busy: int, slots: int, ahead: int) -> str:
-    """``20/20 +3``: slots that are busy, of how many, and jobs taken besides."""
+    """``20/20 +3``: busy slots, all slots, and jobs claimed ahead."""
     return f"{busy}/{slots}" + (f" +{ahead}" if ahead else "")
 
 

@@ -9,14 +9,14 @@ from typing import Any
 import click
 
 from windlass.calls.queue import NOT_STARTED
-from windlass.cli import output, values
+from windlass.cli import option_types, output
 from windlass.cli.errors import NotDone
 from windlass.cli.groups import ListGroup
 from windlass.cli.limits import in_words, said, told, tuning
 from windlass.cli.operator import operator
 from windlass.cli.target import Target, run, takes_app
 from windlass.console import Console
-from windlass.console.values import Changed, QueueRow, WorkerRow
+from windlass.console.replies import Changed, QueueRow, WorkerRow
 from windlass.core.job import State
 from windlass.core.limits import show_rate
 from windlass.limits.gates import LimitInfo
@@ -54,7 +54,7 @@ def list_queues(target: Target, as_json: bool) -> None:
 
 
 def _queue_json(info: QueueInfo) -> dict[str, Any]:
-    """Every state with its number; of limits only those there are."""
+    """Every state with its number; of the limits only those that are set."""
     limits = info.limits
     counted = {"limit": limits.limit, "key_limit": limits.key_limit, "max_ready": limits.max_ready}
     rates = {"rate": limits.rate, "key_rate": limits.key_rate}
@@ -111,7 +111,7 @@ def untune_queue(target: Target, as_json: bool, words: list[str]) -> None:
 
 @queues.command("drain")
 @takes_app("NAME")
-@click.option("--timeout", callback=values.duration, metavar="TIME", help="Give up waiting after so long.")
+@click.option("--timeout", callback=option_types.duration, metavar="TIME", help="Give up waiting after so long.")
 def drain_queue(target: Target, as_json: bool, words: list[str], timeout: float | None) -> None:
     """Take no new jobs in, and wait until none is ready, scheduled or running.
 
@@ -164,7 +164,7 @@ def move_queue(target: Target, as_json: bool, words: list[str], states: tuple[st
 
 
 async def _every(step: Callable[[], Awaitable[Changed]]) -> Changed:
-    """As many bounded steps as it takes; how many jobs were changed, and what the first had to say."""
+    """Repeat a bounded step until all is done. Answers how many jobs were changed, and the first step's note."""
     done = await step()
     count, cursor = done.count, done.cursor
     while cursor:
@@ -180,7 +180,7 @@ def one_name(words: list[str]) -> str:
 
 
 def ask_name(what: str, name: str, yes: bool, as_json: bool) -> None:
-    """Many jobs are changed at once: the name must be typed, which nobody does by mistake."""
+    """Ask for the queue's name to be typed, as many jobs are changed at once."""
     if yes:
         return
     if as_json:
@@ -205,7 +205,7 @@ def _act(
 
 
 def _warn(note: str) -> None:
-    """Done all the same: a queue may be paused before its first job."""
+    """Print a note about an action that was done all the same, such as a pause of a queue without jobs."""
     if note:
         output.note(f"warning: {note}")
 

@@ -20,7 +20,7 @@ from windlass.cli.target import Target, debug_option, json_option, pick, run, ta
 from windlass.console import Console
 from windlass.core.job import NewJob
 from windlass.core.language import every
-from windlass.core.schedule import Plan, begin, decode_plan, parse_policies
+from windlass.core.schedule import SchedulePlan, begin, decode_plan, parse_policies
 from windlass.core.timing import Timing, cron, describe, remark
 from windlass.errors import ConfigError
 from windlass.operate.schedules import ScheduleInfo, local, runs
@@ -109,7 +109,7 @@ def run_now(target: Target, as_json: bool, words: list[str]) -> None:
     app, name = target.load(), _one(words)
 
     async def fire() -> Handle[Any]:
-        # Not by the console's own way: that answers with an id, which may be of a job there was already.
+        # Not by the console, whose answer is an id, which may be that of an earlier job.
         async with operator(app).acting("run_schedule", name) as deed:
             await deed.begin()
             handle = await app.schedules.run(name)
@@ -194,7 +194,7 @@ def preview(
     else:
         zone = getattr(timing, "tz", "") or tz or _zone_of(words[:-1], app_spec)
         fields = parse_policies({"tz": zone, "gap": gap, "repeat": repeat}, "preview")
-        plan, _ = begin(Plan(timing=timing, job=_NO_JOB, **fields), now)
+        plan, _ = begin(SchedulePlan(timing=timing, job=_NO_JOB, **fields), now)
     after, until = _span(year, plan.tz) if year else (now, 0)
     slots = list(islice(runs(plan, after, until), count or (MANY if year else 10)))
     marked = [(local(slot, plan.tz), remark(plan.timing, plan.clock, slot)) for slot in slots]
@@ -209,7 +209,7 @@ def preview(
 
 
 def _timing(text: str) -> Timing | None:
-    """An expression; None for what can only be a name."""
+    """Read an expression; None for a word that can only be a name."""
     if text.startswith("@") or len(text.split()) == 5:
         try:
             return cron(text)
@@ -222,13 +222,13 @@ def _timing(text: str) -> Timing | None:
         return None
 
 
-def _plan_of_row(words: tuple[str, ...], app_spec: str | None, url: str | None) -> Plan:
+def _plan_of_row(words: tuple[str, ...], app_spec: str | None, url: str | None) -> SchedulePlan:
     if len(words) == 1 and " " in words[0]:
-        every(words[0])  # no name without an app: say what is wrong with the expression
+        every(words[0])  # without an app it cannot be a name: raise what is wrong with the expression
     target, rest = pick(words, app_spec, url, "NAME|EXPR", True)
     app, name = target.load(), _one(rest)
 
-    async def ask() -> Plan:
+    async def ask() -> SchedulePlan:
         row, _ = await read_row((await app.client()).store, name)
         if row is None:
             raise NotDone(f"there is no schedule {name!r}")
@@ -238,13 +238,13 @@ def _plan_of_row(words: tuple[str, ...], app_spec: str | None, url: str | None) 
 
 
 def _zone_of(words: tuple[str, ...], app_spec: str | None) -> str:
-    """The app's own zone, where one is named."""
+    """The app's own time zone, if an app is named."""
     spec = words[0] if words else app_spec or click.get_current_context().meta.get("windlass.app")
     return Target(spec).load().tz.key if spec else "UTC"
 
 
 def _span(year: int, tz: str) -> tuple[int, int]:
-    """From before the first instant of a year to its last, in ms."""
+    """The ms just before a year's first instant, and those of its last."""
     zone = ZoneInfo(tz)
     begin, end = datetime(year, 1, 1, tzinfo=zone), datetime(year + 1, 1, 1, tzinfo=zone) - timedelta(milliseconds=1)
     return int(begin.timestamp() * 1000) - 1, int(end.timestamp() * 1000)

@@ -36,7 +36,7 @@ def schema(target: Target, as_json: bool, words: list[str], out: Path | None) ->
       windlass schema shop:app --out schemas/
     """
     app = target.load(tasks=True)
-    every = [name for name in sorted(app.tasks) if name != NOTICE]  # ours, and no business of other programs
+    every = [name for name in sorted(app.tasks) if name != NOTICE]  # Windlass's own, for no other program
     names = list(dict.fromkeys(task_name(app, word, "", target.spec) for word in words)) or every
     found = {name: task_schema(app.tasks[name]) for name in names}
     if out is None:
@@ -51,7 +51,7 @@ def schema(target: Target, as_json: bool, words: list[str], out: Path | None) ->
 
 
 def _write(folder: Path, found: Mapping[str, Any]) -> dict[str, Path]:
-    """A file per task. Names that are no file's are spelled otherwise, and no two alike."""
+    """Write a file per task. Names that no file can have are spelled differently, each in its own way."""
     written: dict[str, Path] = {}
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Several worker processes: the supervisor's side (which never imports user code) and a child's ties to it."""
+"""Several worker processes: the supervisor's side, which never imports user code, and a child's link to it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from windlass.cli.errors import CliError, as_cli_error
 from windlass.cli.worker import ARGUMENTS, command, need_metrics
 from windlass.errors import WindlassError
 from windlass.store import make_store
-from windlass.worker.leash import EXIT_CONFIG, Leash
 from windlass.worker.supervisor import SupervisorOptions, run_supervisor
+from windlass.worker.supervisor_link import EXIT_CONFIG, SupervisorLink
 
 log = logging.getLogger("windlass.supervisor")
 
@@ -45,11 +45,11 @@ def supervise(given: dict[str, Any], spec: str, log_format: str) -> int:
 
 
 def _describe(argv: list[str]) -> banner.Description:
-    """What the workers will be, found out by a process that may import the app; it says itself what is wrong."""
+    """What the workers will be, from a process that may import the app and prints by itself what is wrong."""
     answer = subprocess.run(argv, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, check=False)
     if answer.returncode:
         raise click.exceptions.Exit(answer.returncode if answer.returncode > 0 else 1)
-    # The last line: what user modules print while they are imported comes before it.
+    # The last line only: user modules may print something while they are imported.
     return msgspec.json.decode(answer.stdout.strip().rpartition(b"\n")[2], type=banner.Description)
 
 
@@ -58,7 +58,7 @@ def _processes(options: SupervisorOptions) -> str:
 
 
 def _watched(spec: str) -> tuple[str, ...]:
-    """Where ``--reload`` looks: here, and where the app's file is if that is elsewhere."""
+    """The folders ``--reload`` watches: this one, and that of the app's file if it is elsewhere."""
     here, file = os.getcwd(), spec.partition(".py:")[0].removesuffix(".py") + ".py"
     folder = os.path.dirname(os.path.abspath(file))
     outside = os.path.isfile(file) and os.path.commonpath([here, folder]) != here
@@ -83,8 +83,8 @@ def bury(found: banner.Description, worker: str) -> None:
 
 
 def be_child(work: Callable[[Callable[[dict[str, Any]], None] | None], int]) -> int:
-    """Run a worker on its supervisor's leash; why it cannot start is the supervisor's to say, once for all."""
-    leash = Leash.from_environment()
+    """Run a worker under a supervisor, which reports once for all why it cannot start."""
+    leash = SupervisorLink.from_environment()
     try:
         return work(reporter(leash) if leash else None)
     except (WindlassError, CliError) as error:
@@ -98,8 +98,10 @@ def be_child(work: Callable[[Callable[[dict[str, Any]], None] | None], int]) -> 
             leash.finish()
 
 
-def reporter(leash: Leash) -> Callable[[dict[str, Any]], None]:
-    """Passes a worker's reports on; the first, made on its loop, also ties its life to the supervisor's."""
+def reporter(leash: SupervisorLink) -> Callable[[dict[str, Any]], None]:
+    """A function that passes a worker's reports on. The first report, made on the worker's loop, also ties the worker's
+    life to the supervisor's.
+    """
     tied = False
 
     def report(message: dict[str, Any]) -> None:
@@ -108,7 +110,7 @@ def reporter(leash: Leash) -> Callable[[dict[str, Any]], None]:
             tied = True
             loop = asyncio.get_running_loop()
             leash.on_orphaned(loop, lambda: signal.raise_signal(signal.SIGTERM))
-            # "Drop everything": the same as being asked twice.
+            # "Drop everything" is the same as being asked to stop twice.
             loop.add_signal_handler(signal.SIGQUIT, lambda: signal.raise_signal(signal.SIGTERM))
         leash.report(message)
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from windlass.app import Windlass
-from windlass.cli import output, values
+from windlass.cli import option_types, output
 from windlass.cli.target import Target, complete_queues, complete_tasks, run, takes_app
 from windlass.core.duration import show_ms
 from windlass.core.event import KINDS, Event
@@ -70,7 +70,7 @@ def line_of(event: Event) -> str:
 
 def data_of(event: Event) -> str:
     """What came with an event, in words."""
-    data = values.json_or_text(event.data) if isinstance(event.data, str) else event.data
+    data = option_types.json_or_text(event.data) if isinstance(event.data, str) else event.data
     if event.kind == "log" and isinstance(data, list) and len(data) == 2:
         return f"{data[0]}: {data[1]}"
     if not isinstance(data, dict):

@@ -1,4 +1,4 @@
-"""What every command shares: how it is told the app or the store, ``--json`` and ``--debug``, and how it runs."""
+"""What all commands share: how a command is given the app or the store, ``--json`` and ``--debug``, and how it runs."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from click.shell_completion import CompletionItem
 
 from windlass.app import Windlass
 from windlass.cli.errors import DEBUG, CliError
-from windlass.cli.load import load_app, load_tasks, looks_like_app
-from windlass.cli.whose import need_prefix
+from windlass.cli.find_app import load_app, load_tasks, looks_like_app
+from windlass.cli.key_prefix import need_prefix
 
 T = TypeVar("T")
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class Target(NamedTuple):
-    """The app a command works on: one named by the user, or a nameless one around a store's URL."""
+    """The app a command works on: the one the user named, or a nameless one made for a store's URL."""
 
     spec: str = ""
     url: str = ""
 
     def load(self, *, tasks: bool = False) -> Windlass:
-        """The app; ``tasks`` also imports the modules that declare its tasks."""
+        """Import the app; ``tasks`` also imports the modules that declare its tasks."""
         if self.url:
             need_prefix(self.url)
             return Windlass("windlass", self.url)
@@ -53,9 +53,9 @@ def pick(
     words: tuple[str, ...], app: str | None, url: str | None, own: str, by_url: bool,
     mine: Callable[[str], bool] | None = None,
 ) -> tuple[Target, list[str]]:  # fmt: skip
-    """Which app or store is meant, and the command's own words. An explicit APP beats the environment.
+    """Tell the app or store from the command's own words. An explicit APP wins over the environment.
 
-    ``mine``: whether a word that looks like an APP is the command's own.
+    ``mine``: whether a word that looks like an APP belongs to the command.
     """
     app = app or click.get_current_context().meta.get("windlass.app")
     if app and url:
@@ -90,10 +90,10 @@ def takes_app(
     optional: bool = False,
     mine: Callable[[str], bool] | None = None,
 ) -> Callable[[Command], Command]:
-    """Give a command its APP argument with all its other forms, ``--json`` and ``--debug``.
+    """Give a command its APP argument in all its forms, with ``--json`` and ``--debug``.
 
-    ``own`` names the command's own arguments behind APP for the help text; it then gets them as ``words``. Where
-    the app is ``optional`` and not given in any form, ``target`` is None.
+    ``own`` names the command's own arguments behind APP, for the help text; the command gets them as ``words``. If the
+    app is ``optional`` and not given in any form, ``target`` is None.
     """
 
     def decorate(command: Command) -> Command:
@@ -173,13 +173,13 @@ def complete_queues(ctx: click.Context, param: click.Parameter, incomplete: str)
 
 
 def _spec(ctx: click.Context) -> str:
-    # A line that ends in an option without its value is parsed no further; its words are left over then.
+    # A line that ends in an option without its value is not parsed further; its other words are left over.
     typed = ctx.params.get("words") or ctx.args
     return str(ctx.params.get("app_spec") or (typed[0] if typed else "") or os.environ.get("WINDLASS_APP", ""))
 
 
 def app_names(spec: str, what: str) -> list[str]:
-    """The declared tasks or queues of an app; none where it cannot be loaded, as this runs while a key is pressed."""
+    """The declared tasks or queues of an app; none if it cannot be loaded, as this runs while a key is pressed."""
     try:
         app = Target(spec).load(tasks=True)
     except CliError:

@@ -57,7 +57,7 @@ def _act(
     gate = app.task_gate(words[0])
 
     async def act() -> LimitInfo:
-        # Not by the console's own way: that knows only tasks which the app or a live worker declares.
+        # Not by the console, which knows only tasks that the app or a live worker declares.
         console = operator(app)
         known = [row.name for row in await console.tasks()]
         if words[0] not in known:

@@ -14,7 +14,7 @@ import click
 from windlass.cli.errors import CliError
 from windlass.cli.target import Target, takes_app
 from windlass.core.access import Access, make_access
-from windlass.core.addresses import is_loopback
+from windlass.core.network_addresses import is_loopback
 from windlass.core.packages import pip_install
 from windlass.errors import ConfigError
 
@@ -59,7 +59,7 @@ def web(target: Target, host: str, port: int, root_path: str, opens: bool, **giv
 
 
 def auth_of(users: Iterable[str], tokens: Iterable[str], rights: str, queues: str) -> list[Authorize]:
-    """The ways in; none where neither a user nor a token is given."""
+    """The ways to sign in; none if neither a user nor a token is given."""
     basic, token = need_web().Basic, need_web().Token
     patterns = [each.strip() for each in queues.split(",") if each.strip()]
 
@@ -100,7 +100,7 @@ def check_host(host: str, auth: list[Authorize]) -> None:
 def serve(
     app: Windlass, auth: list[Authorize], host: str, port: int, root_path: str, opens: bool, settings: dict[str, Any]
 ) -> None:
-    """Until told to stop."""
+    """Serve until told to stop."""
     import uvicorn
 
     if app.url.startswith("memory:"):
@@ -119,7 +119,7 @@ def serve(
         )
     config = uvicorn.Config(
         dashboard, root_path=root_path, log_level="warning", server_header=False, access_log=False,
-        proxy_headers=bool(auth),  # without auth nobody says for others who they are
+        proxy_headers=bool(auth),  # without auth no proxy may speak for other clients
         timeout_graceful_shutdown=GRACE_SECONDS,
     )  # fmt: skip
     with listen(host, port) as door:
@@ -127,13 +127,13 @@ def serve(
         key = f"?key={dashboard.state.key}" if dashboard.state.key else ""
         link = f"http://{shown}:{door.getsockname()[1]}{root_path}/{key}"
         click.echo(f"Dashboard of {app.name}: {link}", err=True)
-        if opens:  # it waits until the server answers; some browsers are slow to say that they have begun
+        if opens:  # it waits until the server answers, and some browsers return late
             threading.Thread(target=webbrowser.open, args=[link], daemon=True).start()
         uvicorn.Server(config).run(sockets=[door])
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Opened here and not by the server, so that a free port is known before it is said."""
+    """Open the port here and not in the server, so that a free port's number is known before it is printed."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family)

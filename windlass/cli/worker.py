@@ -11,9 +11,9 @@ import click
 import msgspec
 
 from windlass.app import Windlass
-from windlass.cli import banner, values
+from windlass.cli import banner, option_types
 from windlass.cli.errors import CliError
-from windlass.cli.load import load_tasks
+from windlass.cli.find_app import load_tasks
 from windlass.cli.target import Target, complete_queues, run, takes_app
 from windlass.core.packages import pip_install
 from windlass.support.logs import LEVELS, set_up_logging
@@ -26,19 +26,21 @@ _COUNT: dict[str, Any] = {"type": click.IntRange(min=1), "metavar": "N"}
 
 @click.command()
 @takes_app(by_url=False, json=False)
-@click.option("-Q", "--queues", callback=values.weighted_queues, multiple=True, metavar="A,B",
+@click.option("-Q", "--queues", callback=option_types.weighted_queues, multiple=True, metavar="A,B",
               shell_complete=complete_queues,
               help="Queues to serve, the most urgent first; A*5,B*2: by turns [all declared].")  # fmt: skip
 @click.option("-c", "--concurrency", **_COUNT, help="Jobs at once in each process [100].")
 @click.option("--processes", **_COUNT, help="Worker processes [1].")
-@click.option("--autoscale", callback=values.scale, metavar="MIN,MAX", help="Processes by load (either order).")
+@click.option("--autoscale", callback=option_types.scale, metavar="MIN,MAX", help="Processes by load (either order).")
 @click.option("--children", **_COUNT, help="Child processes for tasks that run in processes [one per core].")
-@click.option("--grace", callback=values.duration, metavar="TIME", help="Time for running jobs at shutdown [30s].")
+@click.option(
+    "--grace", callback=option_types.duration, metavar="TIME", help="Time for running jobs at shutdown [30s]."
+)
 @click.option("--max-jobs", **_COUNT, help="Replace a process after so many jobs.")
 @click.option(
     "--max-memory", type=click.IntRange(min=1), metavar="MB", help="Replace a process that occupies more than this."
 )
-@click.option("--metrics", callback=values.address, metavar="[HOST:]PORT",
+@click.option("--metrics", callback=option_types.address, metavar="[HOST:]PORT",
               help="Serve metrics for Prometheus here, of all processes; 0 takes a free port.")  # fmt: skip
 @click.option("--reload", is_flag=True, help="Restart when a source file changes, for development.")
 @click.option("--import", "imports", multiple=True, metavar="MODULE", help="A module that declares tasks; repeatable.")
@@ -66,7 +68,7 @@ def worker(target: Target, imports: tuple[str, ...], log_level: str, log_format:
     if given["processes"] and given["autoscale"]:
         raise click.UsageError("give --processes or --autoscale, not both")
     if given["child"] or given["describe"] or not supervised(given):
-        job = Job(target, imports, worker_options(given), log_level, log_format, given["metrics"])
+        job = ProcessRole(target, imports, worker_options(given), log_level, log_format, given["metrics"])
         sys.exit(job.describe() if given["describe"] else job.be_child() if given["child"] else job.run())
     from windlass.cli.supervise import supervise
 
@@ -87,8 +89,8 @@ def supervised(given: dict[str, Any]) -> bool:
     return bool(several or given["reload"] or given["max_jobs"] or given["max_memory"])
 
 
-class Job(NamedTuple):
-    """What this process is asked to be."""
+class ProcessRole(NamedTuple):
+    """What this process was started as: a worker, a supervisor's child, or the one that describes the worker."""
 
     target: Target
     imports: tuple[str, ...]
@@ -104,8 +106,8 @@ class Job(NamedTuple):
         return app
 
     def run(self) -> int:
-        """Be a worker until told to stop."""
-        from windlass.worker.service import run_worker
+        """Run a worker until told to stop."""
+        from windlass.worker.running import run_worker
 
         metrics = need_metrics() if self.metrics else None
         app = self.load()
@@ -117,14 +119,14 @@ class Job(NamedTuple):
         return run_alone(lambda last: run_worker(app, self.options, companion=meter, last=last), port.close)
 
     def describe(self) -> int:
-        """For the supervisor, which does not import the app."""
+        """Describe the worker to the supervisor, which does not import the app."""
         click.echo(msgspec.json.encode(description(self.load(), self.options)))
         return 0
 
     def be_child(self) -> int:
-        """Be one of a supervisor's workers."""
+        """Run as one of a supervisor's workers."""
         from windlass.cli.supervise import be_child
-        from windlass.worker.service import run_worker
+        from windlass.worker.running import run_worker
 
         def work(report: Callable[[dict[str, Any]], None] | None) -> int:
             meter = None
@@ -136,15 +138,15 @@ class Job(NamedTuple):
 
 
 def run_alone(work: Callable[[Callable[[int], object]], int], close: Callable[[], object] = lambda: None) -> int:
-    """A worker without a supervisor. ``work`` is told how to end the process where a task has left a thread in it."""
-    from windlass.worker.ending import end_process
+    """Run a worker without a supervisor. ``work`` is told how to end the process if a task has left a thread in it."""
+    from windlass.worker.process_end import end_process
     from windlass.worker.service import EXIT_REPLACE
 
     again = command(click.get_current_context().meta[ARGUMENTS])
 
     def begin_anew(code: int) -> None:
         if code == EXIT_REPLACE:
-            # Nobody else is there to do it: the same process begins anew, and with it go its stuck threads.
+            # There is no supervisor to do it: the process replaces itself, which also ends its stuck threads.
             os.execv(sys.executable, again)
 
     def end(code: int) -> None:
@@ -167,17 +169,17 @@ def need_metrics() -> Any:
 
 
 def command(arguments: Sequence[str], flag: str = "") -> list[str]:
-    """This command line again, for a clean interpreter; with a hidden flag."""
+    """The command line of this process for a clean interpreter, with a hidden flag added."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     flags = [flag] if flag else []
     return [sys.executable, "-m", "windlass", *arguments[:end], *flags, *arguments[end:]]
 
 
 def description(app: Windlass, options: dict[str, Any]) -> banner.Description:
-    """What the banner shows. Checks the options and reaches the store on the way."""
-    from windlass.worker.plan import plan
+    """What the banner shows. Checks the options and reaches the store for it."""
+    from windlass.worker.worker_options import check_worker_options
 
-    checked = plan(app, options)
+    checked = check_worker_options(app, options)
 
     async def ask() -> banner.Description:
         client = await app.client()

@@ -127,8 +127,8 @@ def retry(target: Target, as_json: bool, words: list[str]) -> None:
 # -- the picture of one
 
 
-class Shown(NamedTuple):
-    """How a tree is drawn: ``every`` job, and without repeating the reason of the whole."""
+class TreeStyle(NamedTuple):
+    """How a tree is drawn: whether ``every`` job is shown, and the workflow's reason, which is not repeated."""
 
     every: bool
     reason: str
@@ -152,10 +152,10 @@ def _print(info: WorkflowInfo, tree: Tree, every: bool) -> None:
     )
     click.echo()
     terminal = output.console()
-    terminal.print(_branch(tree, Shown(every, info.reason)), overflow="ellipsis", no_wrap=True)
+    terminal.print(_branch(tree, TreeStyle(every, info.reason)), overflow="ellipsis", no_wrap=True)
 
 
-def _branch(tree: Tree, shown: Shown) -> RichTree:
+def _branch(tree: Tree, shown: TreeStyle) -> RichTree:
     from rich.tree import Tree as RichTree
 
     work = _inner(tree)
@@ -165,12 +165,12 @@ def _branch(tree: Tree, shown: Shown) -> RichTree:
 
 
 def _inner(tree: Tree) -> Tree:
-    """The outermost work of a workflow, which says as much as the workflow itself."""
+    """The outermost work of a workflow, which is the workflow itself."""
     only = tree.children[0] if len(tree.children) == 1 else tree
     return tree if only.kind == "job" else only
 
 
-def _grow(branch: RichTree, nodes: Sequence[Tree], shown: Shown) -> None:
+def _grow(branch: RichTree, nodes: Sequence[Tree], shown: TreeStyle) -> None:
     for row in _rows(nodes, shown.every):
         if isinstance(row, Tree):
             below = _inner(row).children if row.kind == "workflow" else row.children
@@ -182,7 +182,7 @@ def _grow(branch: RichTree, nodes: Sequence[Tree], shown: Shown) -> None:
 
 
 def _rows(nodes: Sequence[Tree], every: bool) -> Iterator[Tree | Text]:
-    """The nodes, with one line for most of a crowd of jobs that came to the same."""
+    """The nodes, with one line for most of a crowd of jobs with the same end."""
     from rich.text import Text
 
     for (kind, task, state), alike in groupby(nodes, lambda node: (node.kind, node.task, node.state)):
@@ -195,7 +195,7 @@ def _rows(nodes: Sequence[Tree], every: bool) -> Iterator[Tree | Text]:
             yield mark.append(f"… {len(row) - SHOWN:,} more {task} {state}", "bright_black")
 
 
-def _label(node: Tree, shown: Shown) -> Text:
+def _label(node: Tree, shown: TreeStyle) -> Text:
     from rich.text import Text
 
     if node.kind in KINDS and len(node.children) == 1:
@@ -214,8 +214,8 @@ def _label(node: Tree, shown: Shown) -> Text:
     return label
 
 
-def _about(label: Text, node: Tree, shown: Shown) -> Text:
-    """The one thing worth knowing of a job in its state."""
+def _about(label: Text, node: Tree, shown: TreeStyle) -> Text:
+    """The single most useful remark about a job in its state."""
     if node.state is State.SUCCEEDED:
         return label if node.result is None else label.append(f"  → {output.compact(node.result, 60)}", "green")
     if node.state is State.FAILED:
@@ -225,5 +225,5 @@ def _about(label: Text, node: Tree, shown: Shown) -> Text:
 
 
 def one_line(text: str) -> str:
-    """The first line; errors may hold anything, so nothing that would move the cursor is left in it."""
+    """The first line of an error, without characters that move the cursor."""
     return "".join(char if char.isprintable() else " " for char in text.partition("\n")[0])

@@ -1,4 +1,4 @@
-"""What is done to jobs: by id, each with its right, within the user's queues, and with a record of it."""
+"""Actions on jobs, by id: each checks its right, stays within the user's queues, and leaves a record."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import msgspec
 
 from windlass.calls.task import Task
 from windlass.console import jobs, show
-from windlass.console.audit import Deed, act
+from windlass.console.audit import AuditedAction, act
 from windlass.console.desk import Desk
-from windlass.console.values import Changed
+from windlass.console.replies import Changed
 from windlass.core.access import REDACTED
 from windlass.core.duration import instant_ms, to_ms
 from windlass.core.hints import did_you_mean
@@ -69,7 +69,7 @@ def _reschedule(at: object, delay: object) -> Change:
 
 
 def _datetime(value: object) -> object:
-    """What a JSON body can say of an instant."""
+    """An instant from a JSON body."""
     if not isinstance(value, str):
         return value
     try:
@@ -100,14 +100,14 @@ async def change_ids(desk: Desk, action: str, ids: Sequence[str], params: Mappin
     return Changed(changed=reply.changed, skipped=skipped, count=len(reply.changed))
 
 
-def check_rights(deed: Deed, action: str, change: Change) -> None:
+def check_rights(deed: AuditedAction, action: str, change: Change) -> None:
     deed.need(jobs.RIGHTS[action])
     if change.action is Action.MOVE:
         deed.need("move", change.queue)
 
 
 async def visible(desk: Desk, store: Store, ids: Sequence[str]) -> dict[str, Job]:
-    """The jobs among these that the user may see. Workflows are no jobs, though they have an end of that id."""
+    """The jobs among these that the user may see. A workflow's id names no job, although its end has that id."""
     found = await store.get(ids)
     return {job.id: job for job in found if job is not None and job.task and desk.access.sees(job.queue)}
 
@@ -124,7 +124,7 @@ async def apply(desk: Desk, store: Store, change: Change, ids: Sequence[str]) ->
 
 
 async def edit_job(desk: Desk, id: str, args: Mapping[str, Any], requeue: bool) -> Changed:
-    """Other arguments; what the user could not see of the old ones stays."""
+    """Give a job other arguments. Parts of the old ones that the user could not see stay."""
     async with act(desk, "edit", id, {"arguments": sorted(map(str, args)), "requeue": requeue}) as deed:
         for right in ("edit", "values", *(["retry"] if requeue else [])):
             deed.need(right)
@@ -159,7 +159,7 @@ async def enqueue(desk: Desk, task: str, args: Mapping[str, Any] | None, options
         queue = chosen.get("queue") or (declared.queue if declared is not None else "default")
         deed.need("enqueue", check_name("queue", queue))
         if declared is not None:
-            # A worker runs whatever it declares: by a queue of one's own nobody calls tasks of another's.
+            # A worker runs any task it declares: naming an own queue must not call a task of another one.
             deed.need("enqueue", declared.queue)
         if REDACTED in given.values():
             raise ConfigError(f"an argument is {REDACTED!r}, which stands for a value that was hidden; give the value")
@@ -170,7 +170,7 @@ async def enqueue(desk: Desk, task: str, args: Mapping[str, Any] | None, options
 
 
 def call_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options as JSON can say them; empty ones are left out, as forms send them."""
+    """Options as JSON can express them; empty ones are left out, as forms send them."""
     chosen = {name: value for name, value in options.items() if value not in (None, "")}
     for name in chosen:
         if name not in CALL_NAMES:
@@ -193,7 +193,7 @@ async def _call(
         positional, named = _split(task, args)
         return (await task.options(**options).enqueue(*positional, **named)).id
     except (TypeError, AttributeError, RecursionError) as error:
-        # A value of a kind that the option's own parser never meets in code.
+        # The value is of a kind that the option's parser never gets from code.
         raise ConfigError(f"task {name}: {error}") from error
 
 
@@ -206,7 +206,7 @@ async def _is_known(desk: Desk, name: str) -> bool:
 
 
 def _split(task: Task[Any, Any], args: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """Positional and named arguments. ``*rest`` is how a payload names those of any number."""
+    """Positional and named arguments. ``*rest`` is the name of variable positional arguments in a payload."""
     codec = task.codec
     rest = args.pop(f"*{codec.var_positional}", None) if codec.var_positional else None
     if not rest:

@@ -1,6 +1,7 @@
-"""Who did what: a record on a shelf of the store for each action, written before it begins and again at its end.
+"""Who did what: for each action a record on a shelf of the store, written before the action begins and again at its
+end.
 
-A record whose end was never heard of says ``begun``. Values of users (arguments) are not in it, only their names.
+A record whose end was never written says ``begun``. Records hold no values of users, only the names of arguments.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import msgspec
 
 from windlass.console import show
 from windlass.console.desk import Desk, page_size
-from windlass.console.values import AuditList, AuditRow
+from windlass.console.replies import AuditList, AuditRow
 from windlass.errors import ConfigError, Forbidden, StoreError
 from windlass.store.answers import MAX_BATCH
 from windlass.store.base import Store
@@ -36,8 +37,8 @@ MOST_TEXT, MOST_NAMES = 2_000, 50
 KEY_MOST = 40
 
 
-class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """As it is kept. ``queues``: whose jobs it concerned; none where that is all or nobody can say."""
+class AuditRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A record as it is stored. ``queues``: whose jobs the action concerned; empty where that is all or not known."""
 
     at: int
     user: str
@@ -50,20 +51,20 @@ class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
     queues: list[str] = []
 
 
-_decoder = msgspec.json.Decoder(Record)
+_decoder = msgspec.json.Decoder(AuditRecord)
 
 
-class Deed:
-    """An action under way: who does it says here what it needs and what came of it."""
+class AuditedAction:
+    """An action under way. The code that does it says here which right it needs and what came of it."""
 
-    def __init__(self, desk: Desk, record: Record, key: str) -> None:
+    def __init__(self, desk: Desk, record: AuditRecord, key: str) -> None:
         self._desk, self.record, self.key = desk, record, key
 
     def need(self, right: str, queue: str | None = None) -> None:
         self._desk.need(right, queue)
 
     async def begin(self, queues: Iterable[str] = ()) -> None:
-        """It may be done, and is about to be."""
+        """The action is permitted, and begins now."""
         self.record.queues = sorted(set(queues))[:MOST_NAMES]
         await self.write()
 
@@ -75,21 +76,21 @@ class Deed:
 @asynccontextmanager
 async def act(
     desk: Desk, action: str, target: str, details: Mapping[str, Any] | None = None, key: str = ""
-) -> AsyncIterator[Deed]:
-    """Around an action: whatever happens in it is in its record. ``key``: go on with a record there is."""
-    now = time.time_ns() // 1_000  # in µs: what one user does in a row is kept in that order
-    record = Record(
+) -> AsyncIterator[AuditedAction]:
+    """A context around an action: whatever happens in it goes into its record. ``key``: continue an existing record."""
+    now = time.time_ns() // 1_000  # in µs, so that the actions of one user keep their order
+    record = AuditRecord(
         at=now // 1_000, user=bounded(desk.access.user), via=desk.via, action=action, target=bounded(target),
         details={name: bounded(value) for name, value in (details or {}).items()},
     )  # fmt: skip
-    deed = Deed(desk, record, key or f"{now:016d}-{random.getrandbits(48):012x}")
+    deed = AuditedAction(desk, record, key or f"{now:016d}-{random.getrandbits(48):012x}")
     try:
         yield deed
     except Forbidden as error:
         await _end(deed, f"refused: {error}")
         raise
     except Exception as error:
-        with suppress(StoreError):  # what went wrong first is what the user has to hear
+        with suppress(StoreError):  # the user must hear of the first error, not of this one
             await _end(deed, f"error: {error}")
         raise
     else:
@@ -98,15 +99,17 @@ async def act(
         desk.shared.forget()
 
 
-async def _end(deed: Deed, outcome: str) -> None:
+async def _end(deed: AuditedAction, outcome: str) -> None:
     deed.record.outcome = bounded(outcome)
     await deed.write()
 
 
 async def write_failed_login(store: Store, user: str, address: str, via: str, failures: int) -> None:
-    """Who failed to sign in, from where. ``user``: empty for a name nobody has, which may well be a password."""
+    """Record who failed to sign in, and from where. ``user`` is empty for an unknown name, which may well be a
+    password.
+    """
     now = time.time_ns() // 1_000
-    record = Record(
+    record = AuditRecord(
         at=now // 1_000, user=bounded(user), via=via, action="sign_in", target=bounded(address),
         details={"failures": failures}, outcome="refused: wrong name, password or token",
     )  # fmt: skip
@@ -128,7 +131,7 @@ def bounded(value: Any) -> Any:
 
 
 async def audit_list(desk: Desk, after: str, limit: int) -> AuditList:
-    """The newest first; ``after``: the cursor of the page before."""
+    """The newest records first; ``after``: the cursor of the previous page."""
     desk.need("audit")
     if len(after) > KEY_MOST:
         raise ConfigError(f"cursor {after[:KEY_MOST]!r} is not one this listing gave out")
@@ -147,21 +150,21 @@ async def audit_list(desk: Desk, after: str, limit: int) -> AuditList:
     return AuditList(rows=found, cursor=until if more else "")
 
 
-def read_record(item: Item) -> Record | None:
+def read_record(item: Item) -> AuditRecord | None:
     try:
         return _decoder.decode(item.body)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
 
 
-def seen(desk: Desk, record: Record) -> bool:
-    """Only what is about queues in scope, and what the user did."""
+def seen(desk: Desk, record: AuditRecord) -> bool:
+    """Whether the user may see the record: it is about queues in scope only, or is the user's own."""
     if not desk.scoped or (record.user and record.user == desk.access.user):
         return True
     return bool(record.queues) and all(map(desk.access.sees, record.queues))
 
 
-def row(key: str, record: Record) -> AuditRow:
+def row(key: str, record: AuditRecord) -> AuditRow:
     details = {bounded(name): bounded(value) for name, value in list(record.details.items())[:MOST_NAMES]}
     return AuditRow(
         key=key, at=record.at, user=bounded(record.user), via=bounded(record.via), action=bounded(record.action),
@@ -169,7 +172,7 @@ def row(key: str, record: Record) -> AuditRow:
     )  # fmt: skip
 
 
-async def record_at(store: Store, key: str) -> Record | None:
+async def record_at(store: Store, key: str) -> AuditRecord | None:
     """One record by its key."""
     item = await read_one(store, SHELF, key)
     return read_record(item) if item.version else None

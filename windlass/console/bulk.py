@@ -1,6 +1,6 @@
-"""An action on all that a filter finds, in steps: who calls goes on with the cursor, and may stop between any two.
+"""An action on all jobs that a filter finds, in steps: the caller goes on with the cursor, and may stop after any step.
 
-No state is kept between steps. The cursor names the record in the audit log that all steps share.
+No state is kept between steps. The cursor names the audit record that all steps share.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Any
 
 import msgspec
 
-from windlass.console import jobs, rows, show
+from windlass.console import job_rows, jobs, show
 from windlass.console.actions import apply, make_change
 from windlass.console.audit import act, record_at
 from windlass.console.desk import Desk, page_size
-from windlass.console.search import Plan, plan_search, search
-from windlass.console.snapshot import snapshot
-from windlass.console.values import Changed, Count
+from windlass.console.replies import Changed, Count
+from windlass.console.search import SearchPlan, plan_search, search
+from windlass.console.store_state import store_state
 from windlass.core.job import Job, State
 from windlass.errors import ConfigError
 from windlass.store.answers import MAX_BATCH
@@ -35,12 +35,12 @@ _MARK = "~"
 
 
 async def count(desk: Desk, filter: str, action: str = "") -> Count:
-    """How many jobs a filter finds, of those in states the action applies to."""
+    """How many jobs a filter finds in states the action applies to."""
     plan = for_action(plan_search(desk, filter), action)
     if plan is None:
         return Count(count=0, exact=True)
     if plan.indexed and not _narrowed(plan):
-        return Count(count=_counted(desk, plan, await snapshot(desk)), exact=True)
+        return Count(count=_counted(desk, plan, await store_state(desk)), exact=True)
     found, looked, cursor, until = 0, 0, "", time.monotonic() + COUNT_SECONDS
     while True:
         page = await search(desk, plan, cursor, MAX_BATCH)
@@ -51,13 +51,13 @@ async def count(desk: Desk, filter: str, action: str = "") -> Count:
             return Count(count=found, exact=False, looked=looked)
 
 
-def _narrowed(plan: Plan) -> bool:
+def _narrowed(plan: SearchPlan) -> bool:
     query = plan.query
     return bool(query.task or query.fingerprint or query.worker or query.since or query.until)
 
 
-def _counted(desk: Desk, plan: Plan, now: Any) -> int:
-    """The store keeps count by queue and state."""
+def _counted(desk: Desk, plan: SearchPlan, now: Any) -> int:
+    """The number from the store's counts by queue and state."""
     names = [str(state) for state in plan.query.states or State]
     queues = [
         queue
@@ -67,8 +67,8 @@ def _counted(desk: Desk, plan: Plan, now: Any) -> int:
     return sum(queue.counts.get(name, 0) for queue in queues for name in names)
 
 
-def for_action(plan: Plan, action: str) -> Plan | None:
-    """The part of a filter that an action applies to, None where that is nothing."""
+def for_action(plan: SearchPlan, action: str) -> SearchPlan | None:
+    """The part of a filter that an action applies to; None if there is none."""
     if not action:
         return plan
     make_known(action)
@@ -76,7 +76,7 @@ def for_action(plan: Plan, action: str) -> Plan | None:
     if action == "retry":
         allowed |= ALLOWED[Action.PROMOTE]
     states = tuple(state for state in plan.query.states or State if state in allowed)
-    # What runs again does so in the order it came in, also over the steps of a bulk.
+    # Jobs run again in the order they were accepted, also over several steps.
     query = msgspec.structs.replace(plan.query, states=states, oldest_first=action == "retry")
     return plan._replace(query=query) if states else None
 
@@ -90,7 +90,7 @@ def make_known(action: str) -> None:
 
 
 async def bulk(desk: Desk, action: str, filter: str, after: str, limit: int, params: Mapping[str, Any]) -> Changed:
-    """One step."""
+    """Do one step."""
     key, _, cursor = after.partition(_MARK)
     store, most = await desk.store(), page_size(limit, MAX_BATCH)
     before = await record_at(store, key) if key else None
@@ -114,8 +114,8 @@ async def bulk(desk: Desk, action: str, filter: str, after: str, limit: int, par
     return Changed(changed=reply.changed, skipped=reply.skipped, cursor=onward, count=deed.record.count)
 
 
-async def step(desk: Desk, plan: Plan, change: Change, cursor: str, most: int) -> ChangeReply:
-    """Where the store can answer all of the filter, it finds and changes in one step, with nothing in between."""
+async def step(desk: Desk, plan: SearchPlan, change: Change, cursor: str, most: int) -> ChangeReply:
+    """Do one step. If the store can answer the whole filter, it finds and changes the jobs in one step of its own."""
     store = await desk.store()
     if plan.indexed and not desk.scoped and change.action is not Action.RETRY:
         if cursor and not cursor.isdigit():
@@ -147,13 +147,13 @@ async def export(desk: Desk, filter: str, limit: int) -> AsyncIterator[bytes]:
 
 
 def _line(desk: Desk, job: Job) -> bytes:
-    row = msgspec.to_builtins(rows.job_row(desk.access, job))
+    row = msgspec.to_builtins(job_rows.job_row(desk.access, job))
     row["args"], row["result"] = _raw(desk, job.payload), _raw(desk, job.result)
     return msgspec.json.encode(row) + b"\n"
 
 
 def _raw(desk: Desk, data: bytes | None) -> msgspec.Raw | None:
-    """A value as it stands in a line; None for what is no JSON."""
+    """A value as it stands in an exported line; None if it is not JSON."""
     shown = show.cleaned(desk.access, data) if data is not None else None
     if shown is None:
         return None

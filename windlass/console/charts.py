@@ -1,4 +1,6 @@
-"""Charts, read off the sheets that workers leave. Slots that are over are added up once per process and kept."""
+"""Charts, read from the sheets that workers write. Slots of time that are over are added up once per process
+and kept.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from windlass.console.desk import Desk, now_ms
-from windlass.console.values import Chart, Point
+from windlass.console.replies import Chart, Point
 from windlass.core.chart import (
     HOURS,
     KEPT,
@@ -50,53 +52,53 @@ Triple = tuple[float | None, float | None, float | None]
 Wanted = Callable[[Series], bool]
 
 
-class Slot(NamedTuple):
-    """What all workers counted in one slot. ``at``: when it began."""
+class SlotSums(NamedTuple):
+    """What all workers counted in one slot of time. ``at``: when the slot began."""
 
     at: int
     sheet: Sheet
     open: bool
 
 
-class Book:
-    """The closed slots of one shelf from ``low`` up to ``high``, exclusive, as far as they are known."""
+class ClosedSlots:
+    """The closed slots of one shelf from ``low`` up to ``high``, exclusive, as far as this process has read them."""
 
     def __init__(self) -> None:
         self.closed: dict[int, Sheet] = {}
         self.low = self.high = 0
 
 
-async def slots_of(desk: Desk, shelf: str, count: int) -> list[Slot]:
-    """The last slots of a shelf, the one that is open included, oldest first."""
+async def slots_of(desk: Desk, shelf: str, count: int) -> list[SlotSums]:
+    """The last slots of a shelf, oldest first, with the open one."""
 
-    async def read() -> list[Slot]:
+    async def read() -> list[SlotSums]:
         return await _read(desk, shelf, count)
 
     return await desk.shared.ask(f"{shelf} {count}", read)
 
 
-async def _read(desk: Desk, shelf: str, count: int) -> list[Slot]:
+async def _read(desk: Desk, shelf: str, count: int) -> list[SlotSums]:
     span, now = SPANS[shelf], now_ms()
     last = now // span * span
     first = last - (count - 1) * span
-    book: Book = desk.shared.lasting.setdefault(shelf, Book())
+    book: ClosedSlots = desk.shared.lasting.setdefault(shelf, ClosedSlots())
     store = await desk.store()
     open_sheets = await _fill(store, book, shelf, first, now)
     return [
-        Slot(at, book.closed.get(at) or open_sheets.get(at) or Sheet([]), open=at + span > now)
+        SlotSums(at, book.closed.get(at) or open_sheets.get(at) or Sheet([]), open=at + span > now)
         for at in range(first, last + 1, span)
     ]
 
 
-async def _fill(store: Store, book: Book, shelf: str, first: int, now: int) -> dict[int, Sheet]:
-    """Read what is not known yet; what is not over is answered and not kept."""
+async def _fill(store: Store, book: ClosedSlots, shelf: str, first: int, now: int) -> dict[int, Sheet]:
+    """Read the slots that are not known yet. The open slot is answered and not kept."""
     span = SPANS[shelf]
     anew = book.high <= book.low or first < book.low
     since = first if anew else book.high
     found, whole = await _sheets(store, shelf, since)
     merged = {at: merge(sheets) for at, sheets in found.items()}
     over = (now - LATE) // span * span
-    # Others may have read as well meanwhile; what is written here is true of the whole range it names.
+    # Other requests may have read too meanwhile; what is written here is right for the whole range it names.
     if whole and (anew or book.high >= since):
         closed = {at: sheet for at, sheet in merged.items() if at < over}
         oldest = now - KEPT[shelf] - span
@@ -107,7 +109,7 @@ async def _fill(store: Store, book: Book, shelf: str, first: int, now: int) -> d
 
 
 async def _sheets(store: Store, shelf: str, since: int) -> tuple[dict[int, list[Sheet]], bool]:
-    """The sheets of slots from an instant on, and whether these are all: there is a bound."""
+    """The sheets of slots from an instant on, and whether these are all; there is a bound."""
     found: dict[int, list[Sheet]] = {}
     after, until = sheet_key(since, ""), ""
     for _ in range(PAGES):
@@ -121,7 +123,7 @@ async def _sheets(store: Store, shelf: str, since: int) -> tuple[dict[int, list[
 
 
 def _put(found: dict[int, list[Sheet]], item: Item) -> None:
-    # One that cannot be read is of a version that writes other sheets.
+    # A sheet that cannot be read was written by another version.
     with contextlib.suppress(msgspec.MsgspecError, ValueError, RecursionError):
         found.setdefault(slot_of(item.key), []).append(decode_sheet(item.body))
 
@@ -142,7 +144,7 @@ async def chart(desk: Desk, span: str, queue: str = "", task: str = "") -> Chart
     return draw(SPANS[shelf], await slots_of(desk, shelf, count), wanted, now_ms())
 
 
-def draw(span: int, slots: Iterable[Slot], wanted: Wanted, now: int) -> Chart:
+def draw(span: int, slots: Iterable[SlotSums], wanted: Wanted, now: int) -> Chart:
     """A chart of the series that are wanted."""
     points: list[Point] = []
     total, wait, run = dict[str, int](), list[int](), list[int]()
@@ -156,7 +158,7 @@ def draw(span: int, slots: Iterable[Slot], wanted: Wanted, now: int) -> Chart:
     return Chart(span=span, points=points, counts=total, wait=_triple(wait), run=_triple(run))
 
 
-def _point(slot: Slot, series: list[Series], lasted: int) -> tuple[Point, list[int], list[int]]:
+def _point(slot: SlotSums, series: list[Series], lasted: int) -> tuple[Point, list[int], list[int]]:
     counts, wait, run = dict[str, int](), list[int](), list[int]()
     for one in series:
         for event, count in one.counts.items():
@@ -184,7 +186,7 @@ MINUTES_LOOKED = 60
 
 
 class Pace(NamedTuple):
-    """How a queue went of late. ``quiet``: ms since something was done, None where nobody counts.
+    """How a queue went recently. ``quiet``: ms since a job of it ended, None where this is not counted.
 
     ``failed``: dead letters of the last ten minutes.
     """
@@ -215,7 +217,7 @@ def _by_queue(sheet: Sheet) -> dict[str, dict[str, int]]:
     return found
 
 
-def _pace(name: str, slots: list[Slot], by_slot: list[dict[str, dict[str, int]]], now: int, counted: bool) -> Pace:
+def _pace(name: str, slots: list[SlotSums], by_slot: list[dict[str, dict[str, int]]], now: int, counted: bool) -> Pace:
     counts = [of_slot.get(name, {}) for of_slot in by_slot]
     over = [sum(one.get(event, 0) for event in DONE) for one in counts]
     last = next(

@@ -1,5 +1,5 @@
-"""The console: what an operator sees and does, as one class. It is thin: each part of the work is in a module of its
-own, and each checks rights and queues by itself, so that nothing depends on who calls.
+"""The console as one class: everything an operator sees and does. It is thin: each part of the work has a module of its
+own, which checks rights and queues by itself.
 """
 
 from __future__ import annotations
@@ -17,20 +17,19 @@ from windlass.console import (
     charts,
     controls,
     faults,
+    filter_values,
     jobs,
     mutes,
     overview,
     queues,
     schedules,
-    snapshot,
-    suggest,
+    store_state,
     tasks,
     views,
     workflows,
 )
 from windlass.console.desk import Desk
-from windlass.console.flows import WorkflowDetail, WorkflowList
-from windlass.console.values import (
+from windlass.console.replies import (
     AuditList,
     Changed,
     Chart,
@@ -49,10 +48,11 @@ from windlass.console.values import (
     Warn,
     WorkerRow,
 )
+from windlass.console.workflow_replies import WorkflowDetail, WorkflowList
 from windlass.core.access import EVERYTHING, Access
 from windlass.core.duration import Duration
+from windlass.core.filter_suggest import Suggestion
 from windlass.core.ids import check_name
-from windlass.core.suggest import Suggestion
 from windlass.limits.breakers import Breaker, BreakerInfo
 from windlass.limits.gates import LimitInfo
 from windlass.operate.admin import JobPage
@@ -71,10 +71,11 @@ class Console:
         self.app, self.access, self.via = app, access, via
         self._desk = Desk(app, access, via)
 
-    def acting(self, action: str, target: str, **details: Any) -> AbstractAsyncContextManager[audit.Deed]:
-        """Around something done by other means than those here: a record of it, and of how it ended.
+    def acting(self, action: str, target: str, **details: Any) -> AbstractAsyncContextManager[audit.AuditedAction]:
+        """A context around an action that is done by other means: it records the action and how it ended.
 
-        Checks nothing. Whoever uses it asks ``deed.need(...)`` for the right, and says ``deed.begin(...)`` before.
+        It checks nothing. The caller asks ``deed.need(...)`` for the right and calls ``deed.begin(...)`` before the
+        action.
         """
         return audit.act(self._desk, action, target, details)
 
@@ -133,7 +134,7 @@ class Console:
         return await workflows.one_workflow(self._desk, id, open)
 
     async def faults(self, queue: str = "", task: str = "") -> FaultList:
-        """Dead letters by fault, the most frequent first."""
+        """Dead letters grouped by fault, the most frequent first."""
         return await faults.fault_list(self._desk, queue, task)
 
     async def limits(self) -> list[LimitInfo]:
@@ -169,7 +170,7 @@ class Console:
         return await overview.health(self._desk)
 
     async def scale(self, queue: str) -> Scale:
-        """One queue for an autoscaler. A queue that nobody knows has nothing to do."""
+        """One queue's numbers for an autoscaler. An unknown queue has nothing to do."""
         return await overview.scale(self._desk, queue)
 
     async def warnings(self) -> list[Warn]:
@@ -179,15 +180,15 @@ class Console:
     async def info(self) -> StoreInfo:
         """The store."""
         self._desk.need("read")
-        return await snapshot.store_info(self._desk)
+        return await store_state.store_info(self._desk)
 
     async def count(self, filter: str = "", action: str = "") -> Count:
         """How many jobs a filter finds: the dry run of ``bulk``. ``action``: only those it applies to."""
         return await bulk.count(self._desk, filter, action)
 
     async def suggest(self, filter: str, at: int = -1) -> list[Suggestion]:
-        """What could stand next in a filter that somebody writes. ``at``: where the pen is; else at the end."""
-        return await suggest.suggest(self._desk, filter, at if at >= 0 else len(filter))
+        """Suggestions for a filter that is being written. ``at``: the position of the cursor; by default the end."""
+        return await filter_values.suggest(self._desk, filter, at if at >= 0 else len(filter))
 
     async def records(self, filter: str = "", after: str = "", limit: int = 50) -> JobPage:
         """A page of the jobs a filter finds, with all that is known of each: for code that may see everything."""
@@ -200,11 +201,11 @@ class Console:
     # -- jobs
 
     async def enqueue(self, task: str, args: Mapping[str, Any] | None = None, **options: Any) -> str:
-        """Call a task; the id of its job. ``options`` as those of a call: queue, delay, priority, tags …"""
+        """Call a task; answers the id of its job. ``options`` are those of a call: queue, delay, priority, tags …"""
         return await actions.enqueue(self._desk, task, args, options)
 
     async def retry(self, ids: Sequence[str]) -> Changed:
-        """Run ended jobs again; those that wait for their time start now."""
+        """Run ended jobs again; scheduled ones start now."""
         return await actions.change_ids(self._desk, "retry", ids, {})
 
     async def edit(self, id: str, args: Mapping[str, Any], requeue: bool = True) -> Changed:
@@ -254,7 +255,7 @@ class Console:
         return await controls.order_worker(self._desk, "resume", id, reason)
 
     async def stop_worker(self, id: str, reason: str = "") -> WorkerRow:
-        """Let a worker drain and end. A supervisor puts none in its place."""
+        """Let a worker drain and end. Its supervisor starts no replacement."""
         return await controls.order_worker(self._desk, "stop", id, reason)
 
     async def serve_queue(self, id: str, queue: str) -> WorkerRow:
@@ -262,7 +263,7 @@ class Console:
         return await controls.serve_queue(self._desk, id, queue, True)
 
     async def leave_queue(self, id: str, queue: str) -> WorkerRow:
-        """Let a worker claim nothing more from a queue; what it runs of it goes on."""
+        """Let a worker claim nothing more from a queue; jobs of it that run go on."""
         return await controls.serve_queue(self._desk, id, queue, False)
 
     # -- queues and tasks
@@ -272,26 +273,26 @@ class Console:
         return await controls.on_queue(self._desk, "pause_queue", "pause", name, self.app.queue(name).pause)
 
     async def resume_queue(self, name: str) -> QueueRow:
-        """Take a pause back, and the end of intake."""
+        """End a pause, and end draining."""
         return await controls.on_queue(self._desk, "resume_queue", "pause", name, self.app.queue(name).resume)
 
     async def drain_queue(self, name: str) -> QueueRow:
-        """Take no new jobs in. It does not wait for the queue to be empty."""
+        """Refuse new jobs. This does not wait until the queue is empty."""
         return await controls.drain_queue(self._desk, name)
 
     async def tune_queue(self, name: str, **limits: Any) -> QueueRow:
-        """Say other limits than the code does: limit, rate, key_limit, key_rate, max_ready; None for no limit."""
+        """Set limits that go over those in the code: limit, rate, key_limit, key_rate, max_ready; None for no limit."""
         queue = self.app.queue(name)
         return await controls.on_queue(self._desk, "tune_queue", "tune", name, lambda: queue.tune(**limits), **limits)
 
     async def untune_queue(self, name: str) -> QueueRow:
-        """Let the limits in the code hold again."""
+        """Put the limits in the code back into effect."""
         return await controls.on_queue(self._desk, "untune_queue", "tune", name, self.app.queue(name).untune)
 
     async def purge_queue(
         self, name: str, confirm: str, states: Sequence[str] = ("ready", "scheduled", "waiting")
     ) -> Changed:
-        """Delete the jobs of a queue, a bounded number in one step. ``confirm``: the queue's name, typed."""
+        """Delete the jobs of a queue, a bounded number per call. ``confirm``: the queue's name, typed by the user."""
         return await controls.change_queue(
             self._desk, "purge_queue", name, Change(action=Action.DELETE), states, confirm
         )
@@ -299,7 +300,7 @@ class Console:
     async def move_queue(
         self, name: str, to: str, states: Sequence[str] = ("ready", "scheduled", "waiting")
     ) -> Changed:
-        """Move the jobs of a queue to another, a bounded number in one step."""
+        """Move the jobs of a queue to another, a bounded number per call."""
         change = Change(action=Action.MOVE, queue=check_name("queue", to))
         return await controls.change_queue(self._desk, "move_queue", name, change, states)
 
@@ -308,20 +309,20 @@ class Console:
         return await controls.on_task(self._desk, "pause_task", "pause", name, self.app.task_gate(name).pause)
 
     async def resume_task(self, name: str) -> TaskRow:
-        """Take a pause back."""
+        """End a pause."""
         return await controls.on_task(self._desk, "resume_task", "pause", name, self.app.task_gate(name).resume)
 
     async def tune_task(self, name: str, **limits: Any) -> TaskRow:
-        """Say other limits than the code does: limit, rate; None for no limit."""
+        """Set limits that go over those in the code: limit, rate; None for no limit."""
         gate = self.app.task_gate(name)
         return await controls.on_task(self._desk, "tune_task", "tune", name, lambda: gate.tune(**limits), **limits)
 
     async def untune_task(self, name: str) -> TaskRow:
-        """Let the limits in the code hold again."""
+        """Put the limits in the code back into effect."""
         return await controls.on_task(self._desk, "untune_task", "tune", name, self.app.task_gate(name).untune)
 
     async def open_breaker(self, name: str, seconds: float | None = None) -> BreakerInfo:
-        """Open a breaker by hand, for so long or until told otherwise."""
+        """Open a breaker by hand, for so many seconds or until it is closed by hand."""
         return await controls.on_breaker(
             self._desk, "open_breaker", name, lambda breaker: breaker.open(seconds), seconds=seconds
         )
@@ -337,29 +338,29 @@ class Console:
     # -- schedules and workflows
 
     async def pause_schedule(self, name: str, reason: str = "") -> ScheduleRow:
-        """It does not run until it is resumed."""
+        """Pause a schedule until it is resumed."""
         await controls.on_schedule(
             self._desk, "pause_schedule", name, lambda: self.app.schedules.pause(name, reason), reason=reason
         )
         return await schedules.one_schedule(self._desk, name)
 
     async def resume_schedule(self, name: str) -> ScheduleRow:
-        """It runs again, from its next time on."""
+        """Resume a schedule, from its next time on."""
         await controls.on_schedule(self._desk, "resume_schedule", name, lambda: self.app.schedules.resume(name))
         return await schedules.one_schedule(self._desk, name)
 
     async def run_schedule(self, name: str) -> str:
-        """Run it now, besides its times; the id of the job."""
+        """Run a schedule now, besides its times; answers the id of the job."""
         run = self.app.schedules.run
         handle: Handle[Any] = await controls.on_schedule(self._desk, "run_schedule", name, lambda: run(name))
         return handle.id
 
     async def edit_schedule(self, name: str, spec: str, tz: str = "") -> ScheduleRow:
-        """Give it other times, in the words of ``ScheduleRow.spec``."""
+        """Give a schedule other times, in the words of ``ScheduleRow.spec``."""
         return await controls.edit_schedule(self._desk, name, spec, tz)
 
     async def remove_schedule(self, name: str) -> None:
-        """Forget it. One that the code declares comes back with the next worker."""
+        """Delete a schedule. One that the code declares comes back with the next worker that starts."""
         await controls.on_schedule(self._desk, "remove_schedule", name, lambda: self.app.schedules.remove(name))
 
     async def cancel_workflow(self, id: str, reason: str = "") -> WorkflowDetail:
@@ -381,18 +382,20 @@ class Console:
         return await controls.change_workflows(self._desk, "retry_workflow", "retry", ids, Change(action=Action.RETRY))
 
     async def refuse(self, action: str, target: str, right: str) -> None:
-        """Forbidden without the right, with a record of who tried: for those who check it before they call."""
+        """Record that a user tried an action without the right, and raise ``Forbidden``: for callers that check before
+        they call.
+        """
         async with audit.act(self._desk, action, target) as deed:
             deed.need(right)
 
     # -- warnings
 
     async def mute_warning(self, code: str, where: str, lasts: Duration, reason: str) -> Warn:
-        """Let a warning, named by its code and what it is about, be heard no more for a time, by nobody."""
+        """Mute a warning for a time and for all users; its code and what it is about name it."""
         return await mutes.mute_warning(self._desk, code, where, lasts, reason)
 
     async def unmute_warning(self, code: str, where: str) -> Warn:
-        """Let it be heard again."""
+        """End the mute of a warning."""
         return await mutes.unmute_warning(self._desk, code, where)
 
     # -- saved filters

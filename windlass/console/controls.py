@@ -1,4 +1,4 @@
-"""What is done to queues, tasks, breakers, schedules and workflows: each with its right and a record of it."""
+"""Actions on queues, tasks, breakers, workers, schedules and workflows: each checks its right and leaves a record."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 import msgspec
 
 from windlass.console import show
-from windlass.console.audit import Deed, act
+from windlass.console.audit import AuditedAction, act
 from windlass.console.desk import Desk
-from windlass.console.flows import WorkflowDetail
 from windlass.console.overview import one_flowing
 from windlass.console.queues import breaker_rows, doubt, sees_gate, worker_row
+from windlass.console.replies import Changed, QueueRow, ScheduleRow, TaskRow, WorkerRow
 from windlass.console.schedules import one_schedule, queue_of, schedule_of, timing_of
 from windlass.console.tasks import one_task
-from windlass.console.values import Changed, QueueRow, ScheduleRow, TaskRow, WorkerRow
+from windlass.console.workflow_replies import WorkflowDetail
 from windlass.console.workflows import graph_of, one_workflow
 from windlass.core.hints import did_you_mean
 from windlass.core.ids import check_name
@@ -45,7 +45,7 @@ async def on_queue(
     desk: Desk, action: str, right: str, name: str, do: Callable[[], Awaitable[None]], **details: Any
 ) -> QueueRow:
     async with act(desk, action, name, details) as deed:
-        deed.need("read")  # the answer is for reading: who may not is told so before, not after
+        deed.need("read")  # the answer shows the queue, so the right to read is checked before the change
         deed.need(right, check_name("queue", name))
         note = await doubt(desk, name)
         await deed.begin([name])
@@ -53,13 +53,13 @@ async def on_queue(
         deed.record.count = 1
     try:
         row = await one_flowing(desk, name)
-    except NotFound:  # of a queue that has no jobs and no limits any more there is nothing to tell
+    except NotFound:  # the queue has no jobs and no limits any more, so there is nothing to show
         row = QueueRow(name=name)
     return msgspec.structs.replace(row, note=note) if note else row
 
 
 async def drain_queue(desk: Desk, name: str) -> QueueRow:
-    """Only the end of intake; who wants to wait looks at the queue."""
+    """Refuse new jobs in a queue. The caller sees in the queue when it is empty."""
 
     async def drain() -> None:
         await retune(desk.app, queue_gate(name), draining=True)
@@ -70,7 +70,9 @@ async def drain_queue(desk: Desk, name: str) -> QueueRow:
 async def change_queue(
     desk: Desk, action: str, name: str, change: Change, states: Sequence[str], confirm: str | None = None
 ) -> Changed:
-    """All jobs of a queue in some states, in bounded steps; ``cursor`` says that there are more: call again."""
+    """Change all jobs of a queue in some states, in bounded steps. With a ``cursor`` in the answer there are more: call
+    again.
+    """
     details = {"states": list(states), **({"to": change.queue} if change.queue else {})}
     async with act(desk, action, name, details) as deed:
         deed.need("purge" if change.action is Action.DELETE else "move", check_name("queue", name))
@@ -90,7 +92,7 @@ async def change_queue(
     return msgspec.structs.replace(done, note=note) if note else done
 
 
-async def _in_steps(desk: Desk, deed: Deed, query: Query, change: Change) -> Changed:
+async def _in_steps(desk: Desk, deed: AuditedAction, query: Query, change: Change) -> Changed:
     store, cursor = await desk.store(), ""
     skipped: dict[str, str] = {}
     for _ in range(STEPS):
@@ -129,7 +131,7 @@ async def on_breaker(
         if name not in known:
             raise NotFound(f"there is no breaker {name!r}{did_you_mean(name, known)}")
         await deed.begin()
-        # Not app.breaker(): that would make one up for every name somebody types.
+        # Not app.breaker(), which would make a breaker for every name a user types.
         info = await do(desk.app.breakers.get(name) or Breaker(desk.app, name))
         deed.record.count = 1
     return info
@@ -164,7 +166,9 @@ async def _tell_worker(
     desk: Desk, action: str, id: str, details: dict[str, Any], give: Callable[[Store, str], Awaitable[None]],
     queue: str = "",
 ) -> WorkerInfo:  # fmt: skip
-    """Whoever may tell a worker what to do may see all of its queues. The worker as it was: by now it may have left."""
+    """Give a worker an order. The user must see all its queues. Answers the worker as it was: it may have
+    left by now.
+    """
     async with act(desk, action, id, details) as deed:
         deed.need("read")
         deed.need("workers", check_name("queue", queue) if queue else None)
@@ -194,7 +198,7 @@ async def on_schedule(desk: Desk, action: str, name: str, do: Callable[[], Await
 
 
 async def edit_schedule(desk: Desk, name: str, spec: str, tz: str) -> ScheduleRow:
-    """Other times; all else of it stays. One that the code declares becomes the operator's."""
+    """Change the times of a schedule and nothing else. A schedule declared by the code then belongs to the operator."""
 
     async def change() -> None:
         store = await desk.store()
@@ -231,7 +235,7 @@ async def on_workflow(desk: Desk, action: str, right: str, id: str, change: Chan
 
 
 async def change_workflows(desk: Desk, action: str, right: str, ids: Sequence[str], change: Change) -> Changed:
-    """Each as a whole, which needs all its queues to be in scope."""
+    """Change workflows as wholes. All queues of a workflow must be in the user's scope."""
     wanted = list(dict.fromkeys(ids))
     target = wanted[0] if len(wanted) == 1 else f"{len(wanted)} workflows"
     details = {**({"reason": change.reason} if change.reason else {}), **({"ids": wanted} if len(wanted) > 1 else {})}

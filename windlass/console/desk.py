@@ -1,11 +1,13 @@
-"""Who asks, of which app: what every part of the console is given. It checks rights and knows nothing of jobs."""
+"""The context of every request to the console: which user asks, of which app. It checks rights and knows nothing of
+jobs.
+"""
 
 from __future__ import annotations
 
 import time
 
 from windlass.app import Windlass
-from windlass.console.shared import Shared, shared_of
+from windlass.console.recent_reads import RecentReads, shared_of
 from windlass.core.access import RIGHTS, Access
 from windlass.errors import ConfigError, Forbidden
 from windlass.store.base import Store
@@ -15,7 +17,7 @@ MOST_ROWS = 200
 
 
 class Desk:
-    """An app, whoever looks at it, and by which way (``web``, ``api``, ``cli``, ``top``, ``code``)."""
+    """An app, the user who asks, and the way by which they ask (``web``, ``api``, ``cli``, ``top``, ``code``)."""
 
     def __init__(self, app: Windlass, access: Access, via: str) -> None:
         self.app, self.access, self.via = app, access, via
@@ -24,16 +26,16 @@ class Desk:
         return (await self.app.client()).store
 
     @property
-    def shared(self) -> Shared:
+    def shared(self) -> RecentReads:
         return shared_of(self.app)
 
     @property
     def scoped(self) -> bool:
-        """Only some queues may be seen."""
+        """Whether the user may see only some queues."""
         return bool(self.access.queues)
 
     def need(self, right: str, queue: str | None = None) -> None:
-        """Forbidden without the right, or where it does not reach the queue."""
+        """Raise ``Forbidden`` unless the user has the right, for this queue."""
         if right not in self.access.rights:
             who = self.access.user or "this user"
             raise Forbidden(f"{who} lacks the right {right!r}: {RIGHTS[right]}", right=right)
@@ -51,7 +53,7 @@ def now_ms() -> int:
 
 
 def page_size(limit: int, most: int = MOST_ROWS) -> int:
-    """How many rows, within the cap."""
+    """The number of rows asked for, within the cap."""
     if limit < 1:
         raise ConfigError(f"limit is {limit!r}; give a whole number from 1 to {most}")
     return min(limit, most)

@@ -1,19 +1,21 @@
-"""Dead letters by fault: the same error through the same functions is one line."""
+"""Dead letters by fault: those with the same error through the same functions are one row."""
 
 from __future__ import annotations
 
-from windlass.console import rows, show
+from windlass.console import job_rows, show
 from windlass.console.desk import MOST_ROWS, Desk
+from windlass.console.replies import FaultList, FaultRow
 from windlass.console.search import LOOKED, plan_search, search
-from windlass.console.snapshot import snapshot
-from windlass.console.values import FaultList, FaultRow
+from windlass.console.store_state import store_state
 from windlass.core.filters import quoted
 from windlass.core.job import Job
 from windlass.store.reads import Fault
 
 
 async def fault_list(desk: Desk, queue: str, task: str) -> FaultList:
-    """The most frequent first. Where only some dead letters count, the newest of them are looked at."""
+    """The most frequent faults first. If a condition leaves out some dead letters, only the newest ones are
+    looked at.
+    """
     desk.need("read")
     if desk.scoped or queue or task:
         return await _looked_at(desk, queue, task)
@@ -23,7 +25,7 @@ async def fault_list(desk: Desk, queue: str, task: str) -> FaultList:
 
     found = await desk.shared.ask("faults", read)
     samples = await (await desk.store()).get([fault.newest for fault in found]) if found else []
-    total = sum(info.counts.get("failed", 0) for info in (await snapshot(desk)).queues)
+    total = sum(info.counts.get("failed", 0) for info in (await store_state(desk)).queues)
     made = [
         _row(desk, fault.fingerprint, fault.count, [job] if job is not None else [])
         for fault, job in zip(found, samples, strict=True)
@@ -49,9 +51,9 @@ async def _looked_at(desk: Desk, queue: str, task: str) -> FaultList:
 
 
 def _row(desk: Desk, fingerprint: str, count: int, jobs: list[Job]) -> FaultRow:
-    """Its jobs are those that were looked at, the newest first."""
+    """The row of one fault; ``jobs`` are those that were looked at, the newest first."""
     newest = jobs[0] if jobs else None
-    error = rows.error_of(newest) if newest is not None else None
+    error = job_rows.error_of(newest) if newest is not None else None
     reason = newest.reason if newest is not None else ""
     return FaultRow(
         fingerprint=fingerprint, count=count, error=show.one_line(error.type) if error else show.one_line(reason),

@@ -1,4 +1,6 @@
-"""A form for a task, made from its signature: one field per argument. What has no field of its own kind is JSON."""
+"""A form for a task, made from its signature: one field per argument. A type without a field of its own gets a JSON
+field.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from msgspec import inspect as kinds
 
 from windlass.calls.task import Task
 from windlass.console import show
-from windlass.console.values import Field
+from windlass.console.replies import Field
 from windlass.core.codec import encode
 from windlass.errors import PayloadError
 
@@ -63,7 +65,7 @@ def _kind(hint: Any) -> tuple[str, tuple[str, ...], str]:
 
 
 def _words(info: kinds.Type) -> str:
-    """The type for people: ``list of int``, or the name of a model."""
+    """The name of the type for people: ``list of int``, or the name of a model."""
     if isinstance(info, kinds.UnionType):
         return " or ".join(dict.fromkeys(_words(one) for one in info.types))
     if isinstance(info, kinds.ListType | kinds.SetType | kinds.FrozenSetType | kinds.VarTupleType):
@@ -77,7 +79,7 @@ def _words(info: kinds.Type) -> str:
 
 
 def _default(value: Any, kind: str) -> str:
-    """As it stands in the field: texts as they are, all else as JSON."""
+    """The default as it stands in the field: texts as they are, anything else as JSON."""
     if isinstance(value, str) and kind in ("text", "choice"):
         return show.safe(value[:_DEFAULT_MOST])
     try:

@@ -1,4 +1,4 @@
-"""Jobs as they are read: lists, and one with all there is to say of it."""
+"""Jobs as they are read: lists, and one job in full."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterable
 import msgspec
 
 from windlass.calls.handle import job_info
-from windlass.console import rows, show
+from windlass.console import job_rows, show
 from windlass.console.desk import Desk, now_ms, page_size
+from windlass.console.replies import JobDetail, JobList, LogRow
 from windlass.console.search import plan_search, search
-from windlass.console.values import JobDetail, JobList, LogRow
 from windlass.core.access import Access
 from windlass.core.job import Job, LogLine, State
 from windlass.core.trace import trace_id
@@ -44,20 +44,20 @@ async def job_list(desk: Desk, filter: str, after: str, limit: int) -> JobList:
     plan = plan_search(desk, filter)
     found = await search(desk, plan, after, page_size(limit))
     return JobList(
-        jobs=[rows.job_row(desk.access, job) for job in found.jobs], cursor=found.cursor, partial=found.partial,
+        jobs=[job_rows.job_row(desk.access, job) for job in found.jobs], cursor=found.cursor, partial=found.partial,
         looked=found.looked, indexed=plan.indexed,
     )  # fmt: skip
 
 
 async def record_page(desk: Desk, filter: str, after: str, limit: int) -> JobPage:
-    """The same, as handles show jobs; nothing is redacted."""
+    """A page of jobs in the form handles show them; nothing is redacted."""
     desk.need("values")
     found = await search(desk, plan_search(desk, filter), after, page_size(limit, MAX_BATCH))
     return JobPage([job_info(job) for job in found.jobs], found.cursor, found.partial)
 
 
 async def one_job(desk: Desk, id: str) -> Job:
-    """The record of a job that may be seen; what may not looks like what is not there."""
+    """The record of a job that the user may see. A job they may not see looks like one that does not exist."""
     desk.need("read")
     (job,) = await (await desk.store()).get([id])
     if job is None or not job.task or not desk.access.sees(job.queue):
@@ -67,21 +67,21 @@ async def one_job(desk: Desk, id: str) -> Job:
 
 async def job_detail(desk: Desk, id: str, whole: bool) -> JobDetail:
     job, store, access = await one_job(desk, id), await desk.store(), desk.access
-    meta, progress = rows.meta_of(job), rows.progress_of(job)
+    meta, progress = job_rows.meta_of(job), job_rows.progress_of(job)
     why = explain(await read_facts(store, id, now_ms())).reasons
     parents, children = await relatives(desk, store, job)
     headers = {
         show.one_line(name): show.one_line(str(text), 1_000) for name, text in access.clean(meta.headers).items()
     }
     return JobDetail(
-        row=rows.job_row(access, job), args=show.value(access, job.payload, whole),
-        result=show.value(access, job.result, whole), error=rows.error_value(access, rows.error_of(job)),
-        attempts=rows.attempts_of(access, job), why=[plain_reason(desk, reason) for reason in why],
+        row=job_rows.job_row(access, job), args=show.value(access, job.payload, whole),
+        result=show.value(access, job.result, whole), error=job_rows.error_value(access, job_rows.error_of(job)),
+        attempts=job_rows.attempts_of(access, job), why=[plain_reason(desk, reason) for reason in why],
         headers=headers if desk.values else {}, logs=await log_rows(desk, store, id, -1, LOGS),
         progress_text=show.one_line(progress.message, 1_000) if progress and desk.values else "", run=job.run,
         crashes=job.crashes, snoozes=job.snoozes, version=job.version, cancel_requested=job.cancel_requested,
         source=show.one_line(meta.source), correlation_id=show.one_line(meta.correlation_id),
-        schedule=show.one_line(rows.schedule_of(job)),
+        schedule=show.one_line(job_rows.schedule_of(job)),
         unique_key=job.terms.unique if job.terms is not None and desk.values else "", expires_at=job.expires_at,
         trace_id=trace_id(meta.headers.get("traceparent", "")), parents=parents, children=children,
         actions=actions_of(access, job),
@@ -89,14 +89,14 @@ async def job_detail(desk: Desk, id: str, whole: bool) -> JobDetail:
 
 
 def plain_reason(desk: Desk, reason: Reason) -> Reason:
-    """Reasons that name a key say less to somebody who may not see values."""
+    """The reason of a job, without its key if the user may not see values."""
     if desk.values or reason.code not in ("key_limited", "lane_gap", "lane_held"):
         return reason
     return msgspec.structs.replace(reason, text="it waits for its turn among the jobs of its key", by="")
 
 
 def actions_of(access: Access, job: Job) -> tuple[str, ...]:
-    """What may be done with a job in its state by this user."""
+    """The actions this user may take on a job in its state."""
     found = [
         action.value for action in Action if job.state in ALLOWED[action] and access.may(RIGHTS[action], job.queue)
     ]
@@ -128,7 +128,7 @@ def _log_row(line: LogLine) -> LogRow:
 
 
 async def relatives(desk: Desk, store: Store, job: Job) -> tuple[list[str], list[str]]:
-    """The jobs right before and right behind one, through joins; a workflow it started is behind it too."""
+    """The jobs directly before and after a job, across joins. A workflow the job started comes after it too."""
     if job.links is None:
         return [], [job.awaits] if job.awaits else []
     before = await _through(desk, store, [edge.source for edge in job.links.ins], back=True)

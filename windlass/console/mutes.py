@@ -1,13 +1,13 @@
-"""Muting warnings: for a time, with a reason, for everybody, and with a record of who did."""
+"""Mutes warnings: for a time, with a reason, for all users, and with a record of who did it."""
 
 from __future__ import annotations
 
 import msgspec
 
 from windlass.console import overview, show
-from windlass.console.audit import Deed, act
+from windlass.console.audit import AuditedAction, act
 from windlass.console.desk import Desk, now_ms
-from windlass.console.values import Warn
+from windlass.console.replies import Warn
 from windlass.core import mute
 from windlass.core.duration import Duration, show_ms, to_ms
 from windlass.core.hints import did_you_mean
@@ -19,7 +19,7 @@ REASON_MOST = 500
 
 
 async def mute_warning(desk: Desk, code: str, where: str, lasts: Duration, reason: str) -> Warn:
-    """The warning, with its mute. What was muted before is muted anew."""
+    """Mute a warning, again if it is muted. Answers the warning with its mute."""
     details = {"lasts": str(lasts), "reason": reason}
     async with act(desk, "mute_warning", f"{code} {where}".strip(), details) as deed:
         _need(deed, code, where)
@@ -43,7 +43,7 @@ async def mute_warning(desk: Desk, code: str, where: str, lasts: Duration, reaso
 
 
 async def unmute_warning(desk: Desk, code: str, where: str) -> Warn:
-    """The warning, heard again."""
+    """End a mute. Answers the warning."""
     async with act(desk, "unmute_warning", f"{code} {where}".strip()) as deed:
         _need(deed, code, where)
         warn = await _find(desk, code, where)
@@ -53,13 +53,13 @@ async def unmute_warning(desk: Desk, code: str, where: str) -> Warn:
     return overview.with_mute(warn, None)
 
 
-def _need(deed: Deed, code: str, where: str) -> None:
+def _need(deed: AuditedAction, code: str, where: str) -> None:
     deed.need("read")
     deed.need("mute", where if code in overview.OF_QUEUES else None)
 
 
 async def _find(desk: Desk, code: str, where: str) -> Warn:
-    """A warning for these eyes. One of a queue may be muted before it is given: its workers may be about to stop."""
+    """A warning this user may see. A queue's warning may be muted in advance, as its workers may be about to stop."""
     known = {(warn.code, warn.where): warn for warn in await overview.warnings(desk)}
     if (code, where) in known:
         return known[code, where]

@@ -1,17 +1,17 @@
-"""The first page, the health of it all, and what to look at."""
+"""The first page, the health of the whole, and the warnings."""
 
 from __future__ import annotations
 
 import msgspec
 
-from windlass.console import rows, show
+from windlass.console import job_rows, show
 from windlass.console.charts import CHARTS, Pace, chart, paces
 from windlass.console.desk import Desk, now_ms
 from windlass.console.queues import queue_names, queue_row, sees_gate
+from windlass.console.replies import Health, JobRow, Overview, QueueHealth, QueueRow, Scale, Warn
 from windlass.console.schedules import known, next_schedules
 from windlass.console.search import plan_search, search
-from windlass.console.snapshot import Snapshot, snapshot, store_info
-from windlass.console.values import Health, JobRow, Overview, QueueHealth, QueueRow, Scale, Warn
+from windlass.console.store_state import StoreState, store_info, store_state
 from windlass.core.breaker import Mode
 from windlass.core.duration import show_ms
 from windlass.core.health import NO_WORKER, PAUSED, STUCK, flow_of, in_words, is_well
@@ -37,16 +37,16 @@ MANY_FAILED = 100
 
 
 async def flowing_queues(desk: Desk) -> list[QueueRow]:
-    """The queues with how they go."""
+    """The queues, each with its flow."""
     desk.need("read")
-    now = await snapshot(desk)
+    now = await store_state(desk)
     names = queue_names(desk, now)
     infos = {queue.name: queue for queue in now.queues}
     found = await paces(desk, names)
     return [flowing(now, infos.get(name) or QueueInfo(name=name), found[name]) for name in names]
 
 
-def flowing(now: Snapshot, queue: QueueInfo, pace: Pace) -> QueueRow:
+def flowing(now: StoreState, queue: QueueInfo, pace: Pace) -> QueueRow:
     return queue_row(
         now,
         queue,
@@ -59,7 +59,7 @@ def flowing(now: Snapshot, queue: QueueInfo, pace: Pace) -> QueueRow:
 async def one_flowing(desk: Desk, name: str) -> QueueRow:
     found = [row for row in await flowing_queues(desk) if row.name == name]
     if not found:
-        hint = did_you_mean(name, queue_names(desk, await snapshot(desk)))
+        hint = did_you_mean(name, queue_names(desk, await store_state(desk)))
         raise NotFound(f"there is no queue {name!r}{hint}: it has had no job, and nothing declares or serves it")
     return found[0]
 
@@ -71,7 +71,7 @@ async def overview(desk: Desk, span: str) -> Overview:
     desk.need("read")
     if span not in CHARTS:
         raise ConfigError(f"span is {span!r}; one of {', '.join(CHARTS)}")
-    now, queues = await snapshot(desk), await flowing_queues(desk)
+    now, queues = await store_state(desk), await flowing_queues(desk)
     counts: dict[str, int] = {}
     for queue in queues:
         for state, count in queue.counts.items():
@@ -89,23 +89,23 @@ async def overview(desk: Desk, span: str) -> Overview:
     )  # fmt: skip
 
 
-def live_workers(desk: Desk, now: Snapshot) -> list[WorkerInfo]:
+def live_workers(desk: Desk, now: StoreState) -> list[WorkerInfo]:
     return [worker for worker in now.workers if worker.alive and any(map(desk.access.sees, worker.presence.queues))]
 
 
 async def failures(desk: Desk) -> list[JobRow]:
     """The newest dead letters."""
     found = await search(desk, plan_search(desk, "state:failed"), "", FAILURES)
-    return [rows.job_row(desk.access, job) for job in found.jobs]
+    return [job_rows.job_row(desk.access, job) for job in found.jobs]
 
 
 # -- warnings
 
 
 async def warnings(desk: Desk) -> list[Warn]:
-    """What an operator should look at, the serious first, what somebody muted last."""
+    """What an operator should look at: serious warnings first, muted ones last."""
     desk.need("read")
-    now = await snapshot(desk)
+    now = await store_state(desk)
     queues = await flowing_queues(desk)
     pace = await paces(desk, [queue.name for queue in queues])
     found = [warn for queue in queues for warn in of_queue(queue, pace[queue.name])]
@@ -123,7 +123,7 @@ async def warnings(desk: Desk) -> list[Warn]:
 
 
 async def mutes(desk: Desk) -> dict[tuple[str, str], Mute]:
-    """Those that hold."""
+    """The mutes that hold now."""
 
     async def read() -> dict[tuple[str, str], Mute]:
         items = await (await desk.store()).shelf(SHELF, limit=MOST)
@@ -166,7 +166,7 @@ def _stale(worker: WorkerInfo) -> Warn:
     return Warn(code="stale_worker", text=text, where=who.id, serious=worker.running > 0)
 
 
-def of_breakers(desk: Desk, now: Snapshot) -> list[Warn]:
+def of_breakers(desk: Desk, now: StoreState) -> list[Warn]:
     found, prefix = [], breaker_gate("")
     for gate in now.gates.values():
         name = gate.name.removeprefix(prefix)
@@ -184,10 +184,10 @@ def of_breakers(desk: Desk, now: Snapshot) -> list[Warn]:
 
 
 async def health(desk: Desk) -> Health:
-    """A store that cannot be reached is an answer here, and no error."""
+    """Whether work is flowing. A store that cannot be reached is an answer here, not an error."""
     desk.need("read")
     try:
-        queues, now = await flowing_queues(desk), await snapshot(desk)
+        queues, now = await flowing_queues(desk), await store_state(desk)
     except StoreError as error:
         return Health(ok=False, store=False, text=f"the store cannot be reached: {error}")
     checked = [
@@ -204,7 +204,7 @@ async def health(desk: Desk) -> Health:
 
 async def scale(desk: Desk, queue: str) -> Scale:
     desk.need("read")
-    now = await snapshot(desk)
+    now = await store_state(desk)
     infos = {info.name: info for info in now.queues if desk.access.sees(info.name)}
     info = infos.get(queue) or QueueInfo(name=queue)
     ready, running = info.counts.get("ready", 0), info.counts.get("running", 0)

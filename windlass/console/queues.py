@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from windlass.console import rows, show
+from windlass.console import job_rows, show
 from windlass.console.desk import Desk
-from windlass.console.snapshot import Snapshot, running_jobs, snapshot
-from windlass.console.values import QueueRow, WorkerRow
+from windlass.console.replies import QueueRow, WorkerRow
+from windlass.console.store_state import StoreState, running_jobs, store_state
 from windlass.core.hints import did_you_mean
 from windlass.core.job import Job
 from windlass.core.limits import NO_LIMITS
@@ -22,7 +22,7 @@ from windlass.store.flow import GateInfo
 from windlass.store.reads import QueueInfo, WorkerInfo
 
 
-def queue_names(desk: Desk, now: Snapshot) -> list[str]:
+def queue_names(desk: Desk, now: StoreState) -> list[str]:
     """Every queue that has or had jobs, is declared, is served, or has a gate that says something."""
     names = {queue.name for queue in now.queues} | desk.app.queue_layers.keys()
     names |= {name for worker in now.workers if worker.alive for name in worker.presence.queues}
@@ -36,18 +36,18 @@ def queue_names(desk: Desk, now: Snapshot) -> list[str]:
 
 
 async def doubt(desk: Desk, name: str) -> str:
-    """What to tell somebody who names a queue that nobody knows, empty where it is known. It may be meant: a queue can
-    be paused before its first job.
+    """A note for a user who names an unknown queue; empty for a known one. The name may be right: a queue can be paused
+    before its first job.
     """
     declared = {task.queue for task in desk.app.tasks.values()} | desk.app.handlers.keys()
-    known = [*queue_names(desk, await snapshot(desk)), *filter(desk.access.sees, declared)]
+    known = [*queue_names(desk, await store_state(desk)), *filter(desk.access.sees, declared)]
     if name in known:
         return ""
     hint = did_you_mean(name, known)
     return f"nobody knows queue {name!r}{hint}: it has had no job, and nothing declares or serves it"
 
 
-def queue_row(now: Snapshot, queue: QueueInfo, **pace: Any) -> QueueRow:
+def queue_row(now: StoreState, queue: QueueInfo, **pace: Any) -> QueueRow:
     serving = now.serving(queue.name)
     gate = now.gates.get(queue_gate(queue.name)) or GateInfo(name=queue_gate(queue.name))
     return QueueRow(
@@ -63,9 +63,9 @@ MOST_WORKERS = 1_000
 
 
 async def worker_rows(desk: Desk) -> list[WorkerRow]:
-    """The workers of queues that may be seen, those that live first."""
+    """The workers of queues the user may see, live ones first."""
     desk.need("read")
-    now = await snapshot(desk)
+    now = await store_state(desk)
     seen = [worker for worker in now.workers if any(map(desk.access.sees, worker.presence.queues))]
     jobs = await running_jobs(desk) if seen else []
     given = await desk.shared.ask("orders", lambda: _orders(desk))
@@ -97,14 +97,14 @@ def worker_row(
         done=int(number(who.load, "done") or 0), memory=int(number(who.load, "memory") or 0),
         cpu=number(who.load, "cpu"), lag=number(who.load, "lag"),
         version=str(who.load.get("version", ""))[:40],
-        mode=mode, jobs=[rows.job_row(desk.access, job) for job in jobs], ordered=str(given.order) if given else "",
+        mode=mode, jobs=[job_rows.job_row(desk.access, job) for job in jobs], ordered=str(given.order) if given else "",
         order_reason=show.one_line(given.reason) if given else "",
         actions=_orders_for(mode, given) if may else (),
     )  # fmt: skip
 
 
 def _orders_for(mode: str, given: orders.Given | None) -> tuple[str, ...]:
-    """What a live worker can be told next: by what it was told last, which it may not have heard yet."""
+    """The orders a live worker can be given next, by the last order it got, even if it has not heard that one yet."""
     wish = str(given.order) if given else {"quiet": "quiet", "stopping": "stop"}.get(mode, "")
     if wish == orders.Order.STOP:
         return ()
@@ -113,7 +113,7 @@ def _orders_for(mode: str, given: orders.Given | None) -> tuple[str, ...]:
 
 
 def number(load: dict[str, Any], name: str) -> float | None:
-    """A number that a worker says of itself, which may be anything."""
+    """A number that a worker reports of itself; the report may hold anything."""
     value = load.get(name)
     return value if isinstance(value, int | float) and math.isfinite(value) else None
 
@@ -140,7 +140,7 @@ async def breaker_rows(desk: Desk) -> list[BreakerInfo]:
 
 
 def sees_gate(desk: Desk, kind: str, name: str) -> bool:
-    """Whether a gate concerns queues that may be seen. Of tasks that are not declared here nobody knows the queue."""
+    """Whether a gate concerns queues the user may see. For a task not declared here, its queue is not known."""
     if not desk.scoped:
         return True
     if kind == "queue":

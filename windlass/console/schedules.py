@@ -1,4 +1,4 @@
-"""Schedules as they are read: when they run, when they ran, and a text that an editor takes back."""
+"""Schedules as they are read: when they run, when they ran, and their timing as a text for editors."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from windlass.console import show
 from windlass.console.desk import Desk, now_ms
-from windlass.console.values import Run, ScheduleRow
+from windlass.console.replies import Run, ScheduleRow
 from windlass.core.duration import show_ms
 from windlass.core.hints import did_you_mean
 from windlass.core.language import every
-from windlass.core.schedule import Plan, shown_plan
+from windlass.core.schedule import SchedulePlan, shown_plan
 from windlass.core.timing import Cron, Every, Once, Timing, cron, describe, find_zone
 from windlass.errors import ConfigError, NotFound
 from windlass.operate.schedules import runs
@@ -24,7 +24,7 @@ EXAMPLES = "'cron 0 9 * * 1-5', 'every 10 minutes', 'every weekday at 9:00' or '
 
 
 class Known(NamedTuple):
-    """The rows there are, and the states of the jobs they made last."""
+    """The rows of the schedules, and the states of the last job of each."""
 
     rows: list[Schedule]
     states: dict[str, str]
@@ -48,7 +48,7 @@ async def schedule_rows(desk: Desk) -> list[ScheduleRow]:
 
 
 async def next_schedules(desk: Desk, most: int) -> list[ScheduleRow]:
-    """Those that run next."""
+    """The schedules that run next."""
     rows, states = await known(desk)
     due = sorted((row for row in rows if row.next_slot and not row.paused), key=lambda row: row.next_slot)
     return [schedule_row(desk, row, states) for row in due[:most]]
@@ -59,7 +59,7 @@ def queue_of(row: Schedule) -> str:
 
 
 async def schedule_of(desk: Desk, name: str) -> Schedule:
-    """The row of a schedule that may be seen."""
+    """The row of a schedule the user may see."""
     desk.need("read")
     row, _ = await read_row(await desk.store(), name)
     if row is None or not desk.access.sees(queue_of(row)):
@@ -74,7 +74,7 @@ async def one_schedule(desk: Desk, name: str) -> ScheduleRow:
 
 
 async def last_runs(desk: Desk, found: list[Schedule]) -> dict[str, str]:
-    """The states of the jobs they made last."""
+    """The states of the last jobs the schedules made."""
     ids = [row.last_job for row in found if row.last_job][:1_000]
     known = await (await desk.store()).get(ids) if ids else []
     return {job.id: str(job.state) for job in known if job is not None}
@@ -95,7 +95,7 @@ def schedule_row(desk: Desk, row: Schedule, states: dict[str, str]) -> ScheduleR
 # -- the text of a timing
 
 
-def spec_of(plan: Plan) -> str:
+def spec_of(plan: SchedulePlan) -> str:
     timing = plan.timing
     if isinstance(timing, Once):
         return f"at {datetime.fromtimestamp(timing.at / 1000, UTC).isoformat()}"
@@ -107,7 +107,7 @@ def spec_of(plan: Plan) -> str:
 
 
 def timing_of(spec: str, tz: str = "") -> Timing:
-    """The timing that a text says; an error that shows how."""
+    """The timing a text stands for; the error for a wrong text shows how to write it."""
     kind, _, rest = spec.strip().partition(" ")
     if kind == "cron":
         return cron(rest, tz=tz)

@@ -1,7 +1,7 @@
-"""Finding jobs by a filter, a page at a time: what the store can answer it is asked, the rest is looked at here.
+"""Finds jobs by a filter, a page at a time. The store answers what it can; the rest of the filter is applied here.
 
-A search reads a bounded number of records for a bounded time. Where that ends before the page is full, the answer says
-so and carries a cursor: whoever follows the cursors finds all there is, each job once.
+A search reads a bounded number of records for a bounded time. If that ends before the page is full, the answer says so
+and carries a cursor: following the cursors finds all jobs, each once.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from windlass.console import rows, show
+from windlass.console import job_rows, show
 from windlass.console.desk import Desk, now_ms
 from windlass.core.access import Access
+from windlass.core.filter_matching import holds, pasted
 from windlass.core.filters import Either, Filter, Part, Term, parse_filter
 from windlass.core.job import Job, State
-from windlass.core.matching import holds, pasted
 from windlass.errors import ConfigError, Forbidden
 from windlass.store.answers import MAX_BATCH
 from windlass.store.base import Store
@@ -44,7 +44,7 @@ _WORKER = re.compile(r".+-[0-9]+-[0-9A-Za-z_~]{20}")
 
 
 class Found(NamedTuple):
-    """A page of records. ``looked``: how many were read."""
+    """A page of records. ``looked``: how many records were read for it."""
 
     jobs: list[Job]
     cursor: str
@@ -52,8 +52,8 @@ class Found(NamedTuple):
     looked: int
 
 
-class Plan(NamedTuple):
-    """A filter for one user: what the store is asked, and what is looked at here."""
+class SearchPlan(NamedTuple):
+    """A filter for one user: the query for the store, and the terms applied here."""
 
     filter: Filter
     query: Query
@@ -74,18 +74,18 @@ class Seen:
     def fields(self) -> dict[str, str]:
         job = self._job
         return {
-            "state": str(job.state), "queue": job.queue, "task": job.task, "key": rows.key_of(job),
+            "state": str(job.state), "queue": job.queue, "task": job.task, "key": job_rows.key_of(job),
             "worker": job.worker, "workflow": job.graph, "id": job.id, "fingerprint": job.fingerprint,
-            "schedule": rows.schedule_of(job),
+            "schedule": job_rows.schedule_of(job),
         }  # fmt: skip
 
     @cached_property
     def tags(self) -> tuple[str, ...]:
-        return rows.tags_of(self._access, self._job)
+        return job_rows.tags_of(self._access, self._job)
 
     @cached_property
     def error(self) -> str:
-        error = rows.error_of(self._job)
+        error = job_rows.error_of(self._job)
         return f"{error.type}: {error.message}" if error else ""
 
     @cached_property
@@ -108,8 +108,8 @@ class Seen:
         return f"{self._job.task}\n{self.error}\n{show.to_text(args)}".lower()
 
 
-def plan_search(desk: Desk, text: str) -> Plan:
-    """What a filter means for this user."""
+def plan_search(desk: Desk, text: str) -> SearchPlan:
+    """Split a filter, for this user, into a query and the terms applied here."""
     desk.need("read")
     found = parse_filter(text, now_ms())
     if not desk.values:
@@ -123,21 +123,21 @@ def plan_search(desk: Desk, text: str) -> Plan:
         else:
             fields |= asked
     if fields.get("states") == (State.RUNNING,):
-        # Only running jobs are found by their worker; of others it is the last that had them.
+        # The store finds only running jobs by worker; for ended jobs the worker is the last one that had them.
         mine = next((part for part in rest if isinstance(part, Term) and _is_worker(part)), None)
         if mine is not None:
             rest.remove(mine)
             fields["worker"] = mine.exact
-    return Plan(found, Query(**fields), tuple(rest))
+    return SearchPlan(found, Query(**fields), tuple(rest))
 
 
 def _is_worker(term: Term) -> bool:
-    """Whether it names one worker by all of its id: HOST-PID-…"""
+    """Whether the term names one worker by its whole id: HOST-PID-…"""
     return term.name == "worker" and _WORKER.fullmatch(term.exact) is not None
 
 
 def _without_values(part: Part) -> Part:
-    """A part as somebody may ask it who may not see values: a word may be an id, and is looked for as that alone."""
+    """A part of the filter for a user who may not see values: a bare word is then searched for as an id only."""
     if isinstance(part, Either):
         branches = tuple(tuple(_without_values(each) for each in branch) for branch in part.branches)
         return msgspec.structs.replace(part, branches=branches)
@@ -153,7 +153,7 @@ def _shown(term: Term) -> str:
 
 
 def _asked(term: Term) -> dict[str, Any] | None:
-    """The part of a query that says the same as a term, None where none does."""
+    """The part of a query that means the same as a term; None if there is none."""
     if term.name == "state":
         named = tuple(State(value.text) for value in term.values)
         return {"states": tuple(state for state in State if state not in named) if term.negated else named}
@@ -168,7 +168,7 @@ def check_cursor(cursor: str) -> str:
     return cursor
 
 
-async def search(desk: Desk, plan: Plan, after: str, limit: int) -> Found:
+async def search(desk: Desk, plan: SearchPlan, after: str, limit: int) -> Found:
     """A page of the jobs that a filter finds, the newest first."""
     check_cursor(after)
     store = await desk.store()
@@ -188,16 +188,16 @@ async def search(desk: Desk, plan: Plan, after: str, limit: int) -> Found:
         raise ConfigError(f"cursor {after!r} is not one this listing gave out") from error
 
 
-def picks(desk: Desk, plan: Plan, job: Job) -> bool:
-    """What is looked at here: the terms left over, and whether the user may see the job."""
+def picks(desk: Desk, plan: SearchPlan, job: Job) -> bool:
+    """Whether the terms applied here hold and the user may see the job."""
     if not desk.access.sees(job.queue):
         return False
     seen = Seen(desk.access, job)
     return all(holds(part, seen) for part in plan.rest)
 
 
-def picks_all(desk: Desk, plan: Plan, job: Job) -> bool:
-    """The same for records that did not come by the query."""
+def picks_all(desk: Desk, plan: SearchPlan, job: Job) -> bool:
+    """The same for records that the query did not select."""
     if not job.task or not desk.access.sees(job.queue) or job.enqueued_at < plan.filter.since:
         return False
     late = plan.filter.until and job.enqueued_at >= plan.filter.until
@@ -207,13 +207,13 @@ def picks_all(desk: Desk, plan: Plan, job: Job) -> bool:
     return all(holds(part, seen) for part in plan.filter.parts)
 
 
-async def _by_id(desk: Desk, store: Store, plan: Plan, ids: list[str]) -> Found:
+async def _by_id(desk: Desk, store: Store, plan: SearchPlan, ids: list[str]) -> Found:
     known = await store.get(list(dict.fromkeys(ids))[:MOST_IDS])
     return Found([job for job in known if job is not None and picks_all(desk, plan, job)], "", False, len(ids))
 
 
-async def _by_word(desk: Desk, store: Store, plan: Plan, word: str, after: str, limit: int) -> Found | None:
-    """A word may be the id of a job or of a workflow that was pasted; None where it is not."""
+async def _by_word(desk: Desk, store: Store, plan: SearchPlan, word: str, after: str, limit: int) -> Found | None:
+    """The job or workflow whose id was pasted as a word; None if the word is not such an id."""
     if not word or (after and not after.startswith(IN_WORKFLOW)):
         return None
     if await store.graph(word) is not None:
@@ -222,8 +222,8 @@ async def _by_word(desk: Desk, store: Store, plan: Plan, word: str, after: str, 
     return Found([job], "", False, 1) if job is not None and picks_all(desk, plan, job) else None
 
 
-async def _in_workflow(desk: Desk, store: Store, plan: Plan, id: str, after: str, limit: int) -> Found:
-    """In the order they were submitted."""
+async def _in_workflow(desk: Desk, store: Store, plan: SearchPlan, id: str, after: str, limit: int) -> Found:
+    """The jobs of a workflow, in the order they were submitted."""
     place = int(after.removeprefix(IN_WORKFLOW)) if after else -1
     graph = await store.graph(id)
     found: list[Job] = []
@@ -232,7 +232,7 @@ async def _in_workflow(desk: Desk, store: Store, plan: Plan, id: str, after: str
         room, step = limit - len(found), STEP
         members = await store.members(id, place, step)
         places = [at for at, job in enumerate(members) if picks_all(desk, plan, job)]
-        if len(places) > room:  # as in a walk: read up to the last that fits
+        if len(places) > room:  # as in ``_walk``, read up to the last one that fits
             step = places[room - 1] + 1
             members = await store.members(id, place, step)
         found += [job for job in members if picks_all(desk, plan, job)]
@@ -241,8 +241,8 @@ async def _in_workflow(desk: Desk, store: Store, plan: Plan, id: str, after: str
     return Found(found, f"{IN_WORKFLOW}{place}" if more else "", more and len(found) < limit, looked)
 
 
-async def _walk(desk: Desk, store: Store, plan: Plan, after: str, limit: int) -> Found:
-    """Page by page, until there are enough, the end comes, or the bound."""
+async def _walk(desk: Desk, store: Store, plan: SearchPlan, after: str, limit: int) -> Found:
+    """Read page by page until there are enough jobs, the end comes, or the bound is reached."""
     plain = plan.indexed and not desk.scoped
     found: list[Job] = []
     looked, until = 0, time.monotonic() + SECONDS
@@ -251,8 +251,8 @@ async def _walk(desk: Desk, store: Store, plan: Plan, after: str, limit: int) ->
         page = await store.find(_at(plan.query, after, step))
         places = [place for place, job in enumerate(page.jobs) if picks(desk, plan, job)]
         if len(places) > limit - len(found):
-            # More than there is room for: read up to the last that fits, so that the cursor stands right behind it.
-            # That page is what counts; it may have changed meanwhile.
+            # More than there is room for: read again up to the last that fits, so that the cursor is right behind it.
+            # The second reading counts, as jobs may have changed meanwhile.
             page = await store.find(_at(plan.query, after, places[limit - len(found) - 1] + 1))
             places = [place for place, job in enumerate(page.jobs) if picks(desk, plan, job)]
         found += [page.jobs[place] for place in places]

@@ -1,4 +1,4 @@
-"""Values of users made fit to be shown: redacted, bounded, and text whatever they are. Nothing in them is trusted.
+"""Makes values of users fit to be shown: redacted, bounded, and text whatever they are. Nothing in them is trusted.
 
 A payload may be a megabyte, nested a hundred thousand levels deep, or no JSON at all: none of that is an error here.
 """
@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from windlass.console.values import Value
+from windlass.console.replies import Value
 from windlass.core.access import Access
 
 MOST_TEXT = 65_536
@@ -30,7 +30,7 @@ _CONTROLS = dict.fromkeys((*range(32), *range(127, 160), 0x2028, 0x2029), " ")
 
 
 def value(access: Access, data: bytes | None, whole: bool = False) -> Value:
-    """A stored value for a page. ``whole``: all of it."""
+    """A stored value for a page. ``whole``: it is not cut."""
     if data is None:
         return Value()
     if "values" not in access.rights:
@@ -56,7 +56,7 @@ def line(access: Access, data: bytes | None, most: int = LINE) -> str:
 
 
 def cleaned(access: Access, data: bytes) -> bytes | None:
-    """The value without what is to be hidden; None where that cannot be told, so that all of it is."""
+    """The value without its hidden parts; None if these cannot be told apart, so that all of it is hidden."""
     if not access.redact:
         return data
     try:
@@ -66,7 +66,7 @@ def cleaned(access: Access, data: bytes) -> bytes | None:
 
 
 def decoded(access: Access, data: bytes | None) -> Any:
-    """The value as plain kinds, cleaned; None for what cannot be read."""
+    """The value as plain kinds with its hidden parts removed; None if it cannot be read."""
     if data is None:
         return None
     try:
@@ -76,7 +76,7 @@ def decoded(access: Access, data: bytes | None) -> Any:
 
 
 def indented(data: bytes) -> bytes:
-    """JSON with line breaks, where that is safe and it is JSON."""
+    """The JSON with line breaks, if it is JSON and not too deep."""
     if len(data) > INDENTED or depth(data) > DEEPEST:
         return data
     try:
@@ -86,7 +86,7 @@ def indented(data: bytes) -> bytes:
 
 
 def depth(data: bytes) -> int:
-    """How deep the brackets nest, those in texts left out."""
+    """How deep the brackets nest; brackets in strings do not count."""
     level = deepest = 0
     for bracket in _STRINGS.sub(b"", data).translate(None, _NO_BRACKETS):
         level += 1 if bracket in b"[{" else -1
@@ -99,7 +99,7 @@ def to_text(data: bytes) -> str:
 
 
 def safe(text: str) -> str:
-    """Text that every encoder takes: half a surrogate pair is none."""
+    """Text that every encoder takes: halves of surrogate pairs are replaced."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 

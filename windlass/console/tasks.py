@@ -1,4 +1,4 @@
-"""Tasks: those this app declares and those live workers do, with a form for each that is known."""
+"""Tasks that this app or a live worker declares, with a form for each whose signature is known here."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import msgspec
 
 from windlass.console.desk import Desk
 from windlass.console.forms import fields_of
-from windlass.console.numbers import NOTHING, task_numbers
-from windlass.console.snapshot import Snapshot, snapshot
-from windlass.console.values import TaskRow
+from windlass.console.replies import TaskRow
+from windlass.console.store_state import StoreState, store_state
+from windlass.console.task_numbers import NOTHING, task_numbers
 from windlass.core.chart import OTHER
 from windlass.core.hints import did_you_mean
 from windlass.core.terms import task_gate
@@ -20,9 +20,11 @@ from windlass.support.schema import task_schema
 
 
 async def task_rows(desk: Desk, span: str = "") -> list[TaskRow]:
-    """By name. ``span``: with the numbers of so long a time, and a last row for what is not told apart."""
+    """The tasks by name. ``span``: add their numbers over this time, and a last row for runs that are not
+    told apart.
+    """
     desk.need("read")
-    now = await snapshot(desk)
+    now = await store_state(desk)
     names = {name for worker in now.workers if worker.alive for name in worker.presence.declares}
     known = sorted({name for name in names if not name.startswith("*")} | desk.app.tasks.keys())
     rows = [row for name in known if (row := task_row(desk, now, name)) is not None]
@@ -34,14 +36,14 @@ async def task_rows(desk: Desk, span: str = "") -> list[TaskRow]:
     return [msgspec.structs.replace(row, numbers=numbers.get(row.name, NOTHING)) for row in rows]
 
 
-def task_row(desk: Desk, now: Snapshot, name: str) -> TaskRow | None:
-    """None for a task of queues that may not be seen."""
+def task_row(desk: Desk, now: StoreState, name: str) -> TaskRow | None:
+    """One task; None if its queues are not in the user's scope."""
     task = desk.app.tasks.get(name)
     workers = [worker for worker in now.workers if worker.alive and name in worker.presence.declares]
     gate = now.gates.get(task_gate(name))
     paused = gate is not None and bool(gate.limits.paused)
     if task is None:
-        # Which queue it is for nobody says: it may be seen by who sees a queue of a worker that has it.
+        # Its queue is not known here: users see it if they see a queue of a worker that declares it.
         seen = not desk.scoped or any(desk.access.sees(queue) for one in workers for queue in one.presence.queues)
         if not workers or not seen:
             return None
@@ -59,7 +61,7 @@ def task_row(desk: Desk, now: Snapshot, name: str) -> TaskRow | None:
 
 async def one_task(desk: Desk, name: str) -> TaskRow:
     desk.need("read")
-    row = task_row(desk, await snapshot(desk), name)
+    row = task_row(desk, await store_state(desk), name)
     if row is None:
         hint = did_you_mean(name, [row.name for row in await task_rows(desk)])
         raise NotFound(f"there is no task {name!r}{hint}: neither this app nor a live worker declares it")
@@ -67,7 +69,7 @@ async def one_task(desk: Desk, name: str) -> TaskRow:
 
 
 async def one_schema(desk: Desk, name: str) -> dict[str, Any]:
-    """JSON Schema of a task that is declared here."""
+    """JSON Schema of a task that this app declares."""
     row = await one_task(desk, name)
     if not row.here:
         raise NotFound(f"task {name!r} is not declared by this app, so nobody here knows its arguments")

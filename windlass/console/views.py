@@ -1,4 +1,4 @@
-"""Saved filters, shared by all users of an app. They are on a shelf of the store."""
+"""Saved filters, shared by all users of an app, on a shelf of the store."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 from windlass.console.audit import act
 from windlass.console.desk import MOST_ROWS, Desk, now_ms
-from windlass.console.values import View
+from windlass.console.replies import View
 from windlass.core.filters import LONGEST, parse_filter
 from windlass.errors import ConfigError, NotFound
 from windlass.store.items import Item, Put, put_all
@@ -18,14 +18,14 @@ _decoder = msgspec.json.Decoder(View)
 
 
 async def view_list(desk: Desk) -> list[View]:
-    """By name."""
+    """The saved filters by name."""
     desk.need("read")
     items = await (await desk.store()).shelf(SHELF, limit=MOST_ROWS)
     return [view for item in items if (view := _read(item)) is not None]
 
 
 def _read(item: Item) -> View | None:
-    """None for what is none of ours: it cannot be read, or is larger than any that was saved here."""
+    """A saved filter; None for an item that cannot be read or is larger than any saved here."""
     try:
         view = _decoder.decode(item.body)
     except (msgspec.MsgspecError, ValueError, RecursionError):

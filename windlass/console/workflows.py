@@ -7,10 +7,10 @@ from collections.abc import Collection, Sequence
 
 from windlass.console import show
 from windlass.console.desk import Desk, now_ms, page_size
-from windlass.console.flows import Group, WorkflowDetail, WorkflowList, WorkflowRow
-from windlass.console.layout import lay_out
 from windlass.console.search import check_cursor
 from windlass.console.waterfall import waterfall
+from windlass.console.workflow_layout import lay_out
+from windlass.console.workflow_replies import Group, WorkflowDetail, WorkflowList, WorkflowRow
 from windlass.core.graph import GraphInfo
 from windlass.core.job import Job, State
 from windlass.errors import NotFound
@@ -49,7 +49,7 @@ def workflow_row(graph: GraphInfo) -> WorkflowRow:
 
 
 async def in_scope(desk: Desk, store: Store, graph: GraphInfo, most: int) -> bool:
-    """A workflow is seen by who sees the queues of all its jobs."""
+    """Whether the user sees the queues of all jobs of a workflow, and so the workflow."""
     for first in range(0, min(graph.nodes, most), MAX_BATCH):
         members = await store.members(graph.id, first - 1, min(most - first, MAX_BATCH))
         if not all(desk.access.sees(job.queue) for job in members if job.task):
@@ -58,7 +58,7 @@ async def in_scope(desk: Desk, store: Store, graph: GraphInfo, most: int) -> boo
 
 
 async def graph_of(desk: Desk, id: str) -> GraphInfo:
-    """A workflow that may be seen."""
+    """A workflow the user may see."""
     desk.need("read")
     store = await desk.store()
     graph = await store.graph(id)
@@ -68,7 +68,7 @@ async def graph_of(desk: Desk, id: str) -> GraphInfo:
 
 
 async def one_workflow(desk: Desk, id: str, open: Collection[str] = ()) -> WorkflowDetail:
-    """``open``: the groups that are drawn job by job; all others are drawn as one from ``FOLDED`` jobs on."""
+    """One workflow. ``open``: the groups drawn job by job; every other group of ``FOLDED`` jobs or more is one box."""
     graph, store = await graph_of(desk, id), await desk.store()
     members: list[Job] = []
     for first in range(0, min(graph.nodes, MOST_READ), MAX_BATCH):
@@ -89,7 +89,7 @@ async def one_workflow(desk: Desk, id: str, open: Collection[str] = ()) -> Workf
 
 
 def groups_of(drawn: Sequence[Drawn], folding: Folding) -> list[Group]:
-    """Those that are folded, and those that were until somebody unfolded them."""
+    """The groups that are folded, and those that the user has unfolded."""
     found: dict[str, list[Job]] = {}
     for one in drawn:
         if one.group:

@@ -1,6 +1,6 @@
-"""Access: what somebody may see and do. Pure; whoever serves requests makes one, and the console asks it.
+"""Access: what one user may see and do. Pure: whoever serves requests makes an access, and the console asks it.
 
-A right is one kind of action, so that "may look and retry" can be said. Rights hold for the queues in scope only.
+A right is one kind of action, so that "may look and retry" can be said. Rights hold only for the queues in scope.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     redact: tuple[str, ...] = ()
 
     def may(self, right: str, queue: str | None = None) -> bool:
-        """``queue`` None: somewhere at least."""
+        """Whether the user has a right: for this queue, or with None for any queue at all."""
         return right in self.rights and (queue is None or self.sees(queue))
 
     def sees(self, queue: str) -> bool:
@@ -60,11 +60,13 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
         return any(fnmatchcase(name.lower(), pattern.lower()) for pattern in self.redact)
 
     def clean(self, value: Any) -> Any:
-        """A value of plain JSON kinds without what is to be hidden. Deep values are cut, never an error."""
+        """A value of plain JSON kinds with the hidden parts replaced. Values that are too deep are cut; no value
+        raises.
+        """
         return _clean(self, value, 0) if self.redact else value
 
     def restore(self, value: Any, before: Any) -> Any:
-        """A value that came back from somebody who saw it cleaned: what was hidden is as it was before."""
+        """Put back what was hidden into a value that came from a user who saw it cleaned; ``before`` is the whole."""
         return _restore(self, value, before, 0) if self.redact else value
 
 
@@ -104,7 +106,7 @@ def _restore(access: Access, value: Any, before: Any, depth: int) -> Any:
 def make_access(
     user: str = "", rights: Iterable[str] = LOOKING, queues: Iterable[str] = (), redact: Iterable[str] = ()
 ) -> Access:
-    """An access with its rights checked; ``rights=["*"]`` are all."""
+    """An access with its rights checked. ``rights=["*"]`` gives all of them."""
     given = frozenset(rights)
     if "*" in given:
         given = frozenset(RIGHTS)

@@ -1,4 +1,6 @@
-"""Batch tasks: a function that takes a list, and calls of it one by one. What one call looks like, and nothing else."""
+"""Batch tasks: the function takes a list, and callers call it item by item. This module makes the signature of one such
+call.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ _LISTS = (list, Sequence, Collection, Iterable)
 
 
 def the_list(fn: Callable[..., Any], where: str) -> inspect.Parameter:
-    """The one parameter of a batch task."""
+    """The single list parameter of a batch task's function."""
     parameters = list(inspect.signature(fn).parameters.values())
     if len(parameters) != 1 or parameters[0].kind not in _POSITIONAL:
         raise ConfigError(f"{where}: a batch task has one parameter, the list of what its calls were given")
@@ -41,14 +43,14 @@ def one_of(fn: Callable[..., Any], where: str) -> Callable[..., Any]:
 
 
 def _item(hint: Any) -> Any:
-    """What a list is of; None for what is no list."""
+    """The item type of a list annotation; None for any other annotation."""
     if hint in _LISTS or hint is Any:
         return Any
     return get_args(hint)[0] if get_origin(hint) in _LISTS else None
 
 
 def _result(hint: Any) -> Any:
-    """What comes of one call: of a list its items, without the errors that may be among them."""
+    """The type one call returns: the item type of a list, without the errors that may be among the items."""
     for member in _members(hint):
         if (item := _item(member)) is not None:
             kept = [kind for kind in _members(item) if not _is_error(kind)]

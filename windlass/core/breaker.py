@@ -1,7 +1,7 @@
-"""Circuit breakers: when one opens, when it may be tried again, and what its gate says then. Pure; time comes in.
+"""Circuit breakers: when one opens, when it is tried again, and what its gate says then. Pure: time is an argument.
 
-The truth is a gate in the store. Its ``closed_for`` keeps it shut; the limit that is set in the same write makes it
-half-open by itself when that time is over, so nobody has to be there to do it. The counters are the gate's note.
+A breaker's truth is a gate in the store. ``closed_for`` keeps the gate shut; the limit set in the same write makes the
+gate half-open by itself when that time is over, so no process has to do it. The gate's note holds the counters.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SLOTS = 10
 
 
 class Mode(StrEnum):
-    """CLOSED: all pass. OPEN: none. HALF_OPEN: a few at a time, to see whether it works again."""
+    """CLOSED: all jobs pass. OPEN: none do. HALF_OPEN: a few at a time do, to see whether the task works again."""
 
     CLOSED = "closed"
     OPEN = "open"
@@ -25,9 +25,10 @@ class Mode(StrEnum):
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
-    """When a breaker opens: at ``errors`` in a ``window`` (0: not by count), or at a share of ``least`` or more calls.
+    """When a breaker opens: at ``errors`` in a ``window`` (0: not by count), or at a ``share`` of at least ``least``
+    calls.
 
-    ``open_for`` (ms) it stays open; then ``probes`` at a time may try, and as many successes in a row close it.
+    It stays open for ``open_for`` ms. Then ``probes`` jobs at a time may try, and as many successes in a row close it.
     """
 
     errors: int = 5
@@ -39,9 +40,10 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Counters(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True):
-    """The state of a breaker. ``forced``: an operator's word, errors change nothing. ``endless``: open until told.
+    """The state of a breaker. ``forced``: an operator set it, and errors change nothing. ``endless``: it stays open
+    until an operator closes it.
 
-    ``good``: successes since it was half-open. ``parts``: number, calls and errors of each part of the window.
+    ``good``: successes since it became half-open. ``parts``: number, calls and errors of each part of the window.
     """
 
     mode: Mode = Mode.CLOSED
@@ -65,9 +67,11 @@ _encode = msgspec.json.Encoder().encode
 
 
 def after(state: Counters, rules: Rules, now: int, ok: int, failed: int) -> Counters:
-    """The state after so many calls more. ``now``: ms of any clock that all who report agree on within a part."""
+    """The state after so many more calls. ``now``: ms of a clock on which all reporting workers agree to within one
+    part.
+    """
     if state.mode is Mode.OPEN:
-        return state  # they began before it opened
+        return state  # these calls began before it opened
     if state.mode is Mode.HALF_OPEN:
         return _probed(state, rules, ok, failed)
     state = msgspec.structs.replace(state, parts=counted(state.parts, rules.window, now, ok, failed))
@@ -93,7 +97,9 @@ def is_too_much(state: Counters, rules: Rules) -> bool:
 def counted(
     parts: tuple[tuple[int, int, int], ...], window: int, now: int, ok: int, failed: int
 ) -> tuple[tuple[int, int, int], ...]:
-    """The window with these calls in it, and without what has left it. A clock that is behind counts as the newest."""
+    """The window with these calls added and outdated parts removed. A clock that is behind counts in the
+    newest part.
+    """
     number = max(now * SLOTS // max(window, SLOTS), max((part[0] for part in parts), default=0))
     kept = {part[0]: part[1:] for part in parts if number - SLOTS < part[0]}
     calls, errors = kept.get(number, (0, 0))
@@ -115,7 +121,7 @@ FORCED_CLOSED = Counters(Mode.CLOSED, True)
 
 
 def read(note: bytes, closed_for: int) -> Counters:
-    """What a gate says. An open one whose time is over is half-open, whoever looks."""
+    """The state that a gate's note stands for. An open breaker whose time is over is half-open for every reader."""
     try:
         state = _decode(note) if note else FRESH
     except msgspec.MsgspecError:
@@ -126,12 +132,12 @@ def read(note: bytes, closed_for: int) -> Counters:
 
 
 def write(state: Counters) -> bytes:
-    """The note of a state; none for a breaker with nothing to remember, whose gate may be forgotten."""
+    """The note for a state; empty for a breaker with nothing to remember, so that its gate may be forgotten."""
     return b"" if state == FRESH else _encode(state)
 
 
 def limits_of(state: Counters, rules: Rules) -> Limits:
-    """What an operator would say at its gate: shut for good, a few at a time, or nothing."""
+    """The limits that put this state into effect at the gate: shut for good, a few at a time, or none."""
     if state.mode is Mode.CLOSED:
         return NO_LIMITS
     return Limits(paused=True) if state.endless else Limits(limit=rules.probes)

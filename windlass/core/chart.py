@@ -1,8 +1,8 @@
-"""Charts: what workers count of the jobs they ran, by the minute and by the hour, and how it is added up.
+"""Charts: what workers count of the jobs they ran, by minute and by hour, and how those counts are added up.
 
-A worker keeps a *sheet* for the minute and one for the hour and writes them over and over under its own key, so that a
-sheet sent twice counts once and nothing has to be added up in the store. Readers add the sheets of all workers.
-Histograms have fixed bounds, so that any of them can be added to any other.
+Each worker keeps one *sheet* for the minute and one for the hour, and writes each repeatedly under its own key. So a
+sheet that is sent twice counts once, and the store adds nothing up: readers add the sheets of all workers. Histograms
+have fixed bounds, so that any two can be added.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ EVENTS = ("succeeded", "failed", "retried", "snoozed", "cancelled", "released", 
 
 
 class Series(msgspec.Struct, omit_defaults=True):
-    """The runs of one task in one queue. ``wait``: until it was claimed, ``run``: its own code, ``whole``: from being
-    enqueued to its end, only of jobs that are over. ``run_ms`` is the sum of the run times: slots in use.
+    """The runs of one task in one queue. ``wait``: until the claim; ``run``: the task's own code; ``whole``: from the
+    enqueue to the job's end, counted for ended jobs only. ``run_ms`` is the sum of the run times, that is, of slots in
+    use.
     """
 
     queue: str
@@ -61,12 +62,12 @@ class Sheet(msgspec.Struct, omit_defaults=True):
 
 
 def cell(ms: int) -> int:
-    """Which cell of a histogram a duration falls in."""
+    """The number of the histogram cell a duration falls in."""
     return bisect_left(BOUNDS, ms)
 
 
 def sheet_key(slot: int, worker: str) -> str:
-    """Sheets are ordered by time; ``slot`` is the instant it begins."""
+    """The key of a sheet, which sorts by time; ``slot`` is the instant the sheet begins."""
     return f"{slot:013d}/{worker}"
 
 
@@ -75,7 +76,7 @@ def slot_of(key: str) -> int:
 
 
 def add(histogram: list[int], other: Sequence[int]) -> list[int]:
-    """Both together. The empty list is an empty histogram."""
+    """The sum of two histograms. The empty list is an empty histogram."""
     if not other:
         return histogram
     if not histogram:
@@ -84,7 +85,7 @@ def add(histogram: list[int], other: Sequence[int]) -> list[int]:
 
 
 def merge(sheets: Iterable[Sheet]) -> Sheet:
-    """The sheets of several workers, or of several slots, as one; its series are ordered by queue and task."""
+    """The sum of the sheets of several workers or times; its series are ordered by queue and task."""
     whole = Sheet([])
     found: dict[tuple[str, str], Series] = {}
     for sheet in sheets:
@@ -108,7 +109,7 @@ def add_series(into: Series, series: Series) -> None:
 
 
 def fold(series: Iterable[Series], most: int = MOST_SERIES) -> list[Series]:
-    """At most about so many series: those with the most runs stay, others are counted together, by queue."""
+    """At most about ``most`` series: those with the most runs stay, the others of a queue are added together."""
     known = list(series)
     if len(known) <= most:
         return known
@@ -120,9 +121,9 @@ def fold(series: Iterable[Series], most: int = MOST_SERIES) -> list[Series]:
 
 
 def quantile(histogram: Sequence[int], part: float) -> float | None:
-    """About the duration, in ms, that so large a part of all stayed within; None where there is none.
+    """The duration, in ms, within which this part of all stayed; None for an empty histogram.
 
-    Within a cell it is taken to grow evenly. What is above the last bound counts as that bound: it is at least that.
+    Within a cell durations are taken to be spread evenly. Those above the last bound count as that bound.
     """
     total = sum(histogram)
     if not total:

@@ -17,8 +17,8 @@ from typing import Any
 import msgspec
 
 from windlass.core import safe
-from windlass.core.loose import PLAIN, changed_by_json, is_loose
-from windlass.core.unions import readable
+from windlass.core.tagged_unions import readable
+from windlass.core.untyped_values import PLAIN, changed_by_json, is_loose
 from windlass.errors import ConfigError, PayloadError
 
 MAX_DEPTH = 64
@@ -26,7 +26,7 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 
 
 class BadArguments(PayloadError, TypeError):
-    """The arguments do not fit the task."""
+    """The arguments do not fit the task's signature."""
 
 
 def _enc_hook(value: Any) -> Any:
@@ -48,11 +48,11 @@ _fields_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def encode(value: Any, what: str, max_bytes: int, *, stable: bool = False) -> bytes:
-    """JSON of a value, within the caps; ``stable`` makes equal values equal bytes."""
+    """JSON of a value, within the size and depth limits; ``stable`` gives equal values equal bytes."""
     try:
         data = (_sorted_encoder if stable else _encoder).encode(value)
         bad = safe.bad_number(value, _enc_hook) if b"null" in data else ""
-    except Exception as error:  # whatever a value does when it is asked for its JSON
+    except Exception as error:  # a value's own code may raise anything when it is encoded
         bad = _what_is_bad(value, error)
         raise PayloadError(f"{what} cannot be carried as JSON: {bad}") from error
     if bad:
@@ -102,12 +102,12 @@ def depth(data: bytes) -> int:
 
 
 def decode_any(data: bytes | None) -> Any:
-    """Plain JSON values, where no types are known."""
+    """Decode to plain JSON values, where the types are not known."""
     return None if data is None else _any_decoder.decode(data)
 
 
 def decode_as(hint: Any, data: bytes, what: str) -> Any:
-    """JSON read as an annotation says."""
+    """Decode JSON to the annotated type."""
     try:
         return msgspec.json.decode(data, type=readable(hint, _dec_hook), dec_hook=_dec_hook)
     except (msgspec.MsgspecError, ValueError, TypeError) as error:
@@ -146,7 +146,7 @@ class Codec:
 
     @cached_property
     def _rest(self) -> msgspec.json.Decoder[Any]:
-        """For arguments without the first, which nobody knows yet."""
+        """The struct of all arguments but the first, whose value is not known yet."""
         if not self.positional:
             return self._arguments
         return self._decoder([(self.positional[0], Any, None), *self._fields[1:]])
@@ -175,7 +175,7 @@ class Codec:
     def encode_rest(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], max_bytes: int, *, stable: bool = False
     ) -> bytes:
-        """The payload of a call that gets its first argument when it runs: all the others, checked alike."""
+        """The payload of a call whose first argument comes when it runs: the other arguments, checked as usual."""
         if not self.positional and not self.var_positional:
             raise BadArguments(f"task {self.name}{self.signature}: it has no first argument to take a value")
         fields = self._bind((None, *args), kwargs)
@@ -186,7 +186,7 @@ class Codec:
         return self._checked(fields, self._rest, max_bytes, stable)
 
     def encode_each(self, calls: Iterable[list[Any]], max_bytes: int, *, stable: bool = False) -> bytes:
-        """The payload of one job that makes many calls, given as lists of positional arguments; each is checked."""
+        """The payload of one job that makes many calls; ``calls`` are lists of positional arguments, each checked."""
         each = []
         for place, args in enumerate(calls):
             try:
@@ -211,7 +211,9 @@ class Codec:
         return payload
 
     def _check_loose(self, fields: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """What no annotation speaks for must survive JSON as it is; ``args`` and ``kwargs`` are what came back."""
+        """Refuse values without an annotation that JSON would change; ``args`` and ``kwargs`` are what was
+        read back.
+        """
         came = None
         for name, value in fields.items():
             if type(value) not in PLAIN:
@@ -222,7 +224,7 @@ class Codec:
                     raise BadArguments(f"task {self.name}: {bad}; annotate the parameter, or convert it yourself")
 
     def encode_result(self, value: Any, max_bytes: int) -> bytes:
-        """The result as JSON; without an annotation only what JSON brings back as it is."""
+        """The result as JSON. Without an annotation, only a value that JSON reads back unchanged is taken."""
         what = self._what_result
         data = encode(value, what, max_bytes)
         if self._loose_result and type(value) not in PLAIN and (bad := changed_by_json(value, decode_any(data))):
@@ -258,7 +260,7 @@ class Codec:
         return fields
 
     def bound(self, args: tuple[Any, ...], kwargs: dict[str, Any], fed: bool = False) -> dict[str, Any]:
-        """The arguments of a call by name, as they were given, with defaults; ``fed``: all but the first."""
+        """A call's arguments by name, as given, with defaults; ``fed`` leaves out the first, which comes later."""
         fields = {**self.defaults, **self._bind((None, *args) if fed else args, kwargs)}
         if self.var_positional:
             rest = fields.pop(f"*{self.var_positional}", ())
@@ -302,7 +304,7 @@ class Codec:
         return msgspec.json.decode(raw, type=self.hints.get(parameter, Any), dec_hook=_dec_hook)
 
     def decode_result(self, data: bytes | None) -> Any:
-        """A result as the function's annotation says."""
+        """A result, read as the function's annotation says."""
         if data is None:
             return None
         try:
@@ -311,7 +313,7 @@ class Codec:
             raise PayloadError(f"task {self.name}: the stored result does not fit its annotation: {error}") from error
 
     def decode_results(self, data: bytes | None) -> Any:
-        """A list of results, each as the function's annotation says."""
+        """A list of results, each read as the function's annotation says."""
         if data is None:
             return None
         return [self.decode_result(bytes(item)) for item in _items(msgspec.Raw(data))]

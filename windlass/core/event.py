@@ -1,7 +1,7 @@
-"""The event stream's values: engines keep one entry per write, readers see one event per job.
+"""The values of the event stream: engines keep one entry per write, readers see one event per job.
 
-An entry is a list of groups ``[kind, worker, rows]`` with one row ``[id, task, queue, data]`` per job (shorter where
-the tail is empty), so that a write of a thousand jobs costs one record and not a thousand.
+An entry is a list of groups ``[kind, worker, rows]`` with one row ``[id, task, queue, data]`` per job, shortened where
+the tail is empty. So a write of a thousand jobs costs one record.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Group = tuple[str, str, list[Row]]
 
 
 class Event(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing that happened. ``cursor`` resumes the stream behind it."""
+    """One thing that happened to a job. Reading on from ``cursor`` gives the events after it."""
 
     cursor: str
     at: int
@@ -42,7 +42,7 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Entry(msgspec.Struct, array_like=True):
-    """One write's events, as an engine keeps them."""
+    """The events of one write, as an engine keeps them."""
 
     seq: int
     at: int
@@ -50,7 +50,7 @@ class Entry(msgspec.Struct, array_like=True):
 
 
 def expand(entry: Entry, after: int = -1) -> Iterator[Event]:
-    """The single events of an entry, those behind place ``after``."""
+    """The single events of an entry that come after place ``after``."""
     place = 0
     for kind, worker, rows in entry.groups:
         for row in rows:
@@ -62,7 +62,7 @@ def expand(entry: Entry, after: int = -1) -> Iterator[Event]:
 
 
 def parse_cursor(cursor: str) -> tuple[int, int]:
-    """``(entry, place)`` of a cursor; the empty cursor is the oldest event kept."""
+    """``(entry, place)`` of a cursor. The empty cursor stands before the oldest event kept."""
     if not cursor:
         return 0, -1
     seq, dash, place = cursor.partition("-")

@@ -1,4 +1,4 @@
-"""An exception as data: text to read, and a fingerprint under which the same fault is found again."""
+"""An exception as data: text to read, and a fingerprint by which repeated failures of the same kind are grouped."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _decode = msgspec.json.Decoder(ErrorInfo).decode
 
 
 def describe(exc: BaseException) -> ErrorInfo:
-    """What to keep of an exception, whatever it does when it is looked at. Never raises.
+    """What is kept of an exception. Never raises, whatever the exception's own code does.
 
     Local variables are not kept: they hold secrets.
     """
@@ -36,14 +36,16 @@ def describe(exc: BaseException) -> ErrorInfo:
 
 
 def fingerprint(kind: str, trace: TracebackType | None) -> str:
-    """The type and the functions it came through, without line numbers, which change with every release."""
+    """A digest of the error's type and the functions it passed through. Line numbers are left out: every release
+    changes them.
+    """
     frames = [f"{frame.name}" for frame in traceback.extract_tb(trace, limit=-5)]
     said = "|".join([kind, *frames]).encode("utf-8", "backslashreplace")
     return hashlib.blake2s(said, digest_size=6).hexdigest()
 
 
 def users_part(trace: TracebackType | None) -> TracebackType | None:
-    """The traceback without the frames of the worker, and of the Celery layer on it, at its start."""
+    """The traceback without the leading frames of the worker and of the Celery layer."""
     part = trace
     while part is not None and any(own in part.tb_frame.f_code.co_filename for own in _OWN):
         part = part.tb_next
@@ -51,7 +53,7 @@ def users_part(trace: TracebackType | None) -> TracebackType | None:
 
 
 def read_error(data: bytes | None) -> ErrorInfo | None:
-    """The error of a record; of one that is damaged, what there is."""
+    """The error of a record; if it is damaged, an error that quotes what is left."""
     if not data:
         return None
     try:
@@ -61,7 +63,7 @@ def read_error(data: bytes | None) -> ErrorInfo | None:
 
 
 def shown(decode: Callable[[Any], Any], data: bytes | None, instead: Any = None) -> Any:
-    """What a record holds, for people: one that is damaged, or does not fit the code any more, can be looked at too."""
+    """Decode a part of a record for people. If it is damaged or no longer fits the code, ``instead`` is shown."""
     try:
         return decode(data)
     except Exception as error:

@@ -1,8 +1,8 @@
 """The filter language: one line of text that says which jobs, as it stands in an address bar.
 
-``state:failed,running -tag:vip args.n:>10 (task:mail.* OR age:>1h) timeout`` means: each of these holds; a comma and
-``OR`` mean or, ``-`` means not, brackets hold together; a word without a name is looked for in arguments, errors and
-task names. Pure: time comes in, and records are looked at by who asks. ``matching`` looks, ``words`` cuts.
+``state:failed,running -tag:vip args.n:>10 (task:mail.* OR age:>1h) timeout``: all parts must hold; a comma and ``OR``
+mean or, ``-`` means not, brackets group; a word without a name is searched for in arguments, errors and task names.
+Pure: time is an argument. ``filter_matching`` applies a filter to a record.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _PAGE = re.compile(r"https?://\S+/(jobs|workflows)/([^/?#\s]+)(?:[?#]\S*)?")
 
 
 class FilterError(ConfigError):
-    """A filter that means nothing. ``column``: where in it, from 1; ``width``: so many characters."""
+    """A filter that cannot be read. ``column``: where the fault is, from 1; ``width``: how many characters."""
 
     def __init__(self, why: str, text: str = "", start: int = 0, width: int = 1) -> None:
         super().__init__(f"filter: {why}" + (f" (column {start + 1})" if text else ""))
@@ -73,7 +73,7 @@ class FilterError(ConfigError):
 
     @property
     def shown(self) -> str:
-        """The filter, and below it a mark at the place; empty where there is none."""
+        """The filter with a mark below the faulty place; empty where there is none."""
         if not self._text:
             return ""
         line = "".join(" " if char.isspace() else char for char in self._text)
@@ -81,7 +81,9 @@ class FilterError(ConfigError):
 
 
 class Span(msgspec.Struct, frozen=True):
-    """Between two numbers, or two texts. None: no bound. ``open_low``, ``open_high``: the bound itself is out."""
+    """A range of numbers or texts. None: no bound on that side. ``open_low``, ``open_high``: the bound itself is
+    excluded.
+    """
 
     low: float | str | None = None
     high: float | str | None = None
@@ -90,7 +92,9 @@ class Span(msgspec.Struct, frozen=True):
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """One value asked for. ``glob``: ``*`` and ``?`` stand for anything; never in quotes. ``span``: all between."""
+    """One value asked for. ``glob``: ``*`` and ``?`` are wildcards, never inside quotes. ``span``: any value in the
+    range.
+    """
 
     text: str
     glob: bool = False
@@ -98,8 +102,8 @@ class Wanted(msgspec.Struct, frozen=True):
 
 
 class Term(msgspec.Struct, frozen=True):
-    """A name and what it may be: any of the values. The name ``text`` is of bare words, ``ident`` of such as may only
-    be ids; ``path`` is of ``args``. ``negated``: none of the values.
+    """A name with the values it may have, any of them. The name ``text`` stands for bare words, ``ident`` for bare
+    words that can only be ids; ``path`` is the path below ``args``. ``negated``: none of the values.
     """
 
     name: str
@@ -109,14 +113,14 @@ class Term(msgspec.Struct, frozen=True):
 
     @property
     def exact(self) -> str:
-        """The one value it asks for, empty where it is no such term."""
+        """The one value the term asks for; empty for a term of another form."""
         if self.negated or len(self.values) != 1 or self.values[0].glob or self.values[0].span is not None:
             return ""
         return self.values[0].text
 
 
 class Either(msgspec.Struct, frozen=True):
-    """Brackets, or words with OR between them: all parts of one of the branches hold. ``negated``: of none."""
+    """Brackets, or parts joined by OR: all parts of one of the branches must hold. ``negated``: no branch may hold."""
 
     branches: tuple[tuple[Term | Either, ...], ...]
     negated: bool = False
@@ -126,7 +130,7 @@ Part = Term | Either
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """Every part must hold. ``since`` and ``until`` are instants, 0 for none."""
+    """Every part must hold. ``since`` and ``until`` are instants of acceptance, 0 for no bound."""
 
     text: str = ""
     parts: tuple[Part, ...] = ()
@@ -140,7 +144,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def leaves(self) -> Iterator[Term]:
-        """Every term in it, wherever it stands."""
+        """Every term of the filter, at any depth."""
         return _leaves(self.parts)
 
 
@@ -154,7 +158,7 @@ def _leaves(parts: Sequence[Part]) -> Iterator[Term]:
 
 
 def parse_filter(text: str, now: int) -> Filter:
-    """A filter, or a FilterError that says which word is wrong, and where."""
+    """Read a filter. A FilterError says which word is wrong, and where."""
     if len(text) > LONGEST:
         raise FilterError(f"it is a text of at most {LONGEST:,} characters")
     times = {"since": 0, "until": 0}
@@ -170,14 +174,14 @@ def parse_filter(text: str, now: int) -> Filter:
 
 
 def _instants(term: Term, now: int) -> list[tuple[str, int]]:
-    """What a term says about the time of acceptance, which an index answers; empty for all else."""
+    """The instants of acceptance a term asks for, which an index answers; empty for any other term."""
     if term.name in INSTANTS:
         return [(term.name, int(term.values[0].text))]
     span = term.values[0].span if term.name == "age" and len(term.values) == 1 else None
     if span is None:
         return []
     found = []
-    if isinstance(span.low, float):  # older than: accepted before
+    if isinstance(span.low, float):  # "older than" means accepted before
         found.append(("until", max(now - int(span.low) + (0 if span.open_low else 1), 1)))
     if isinstance(span.high, float):
         found.append(("since", max(now - int(span.high) + (1 if span.open_high else 0), 1)))
@@ -200,7 +204,7 @@ class _Reader:
         return FilterError(why, self._text, start, width)
 
     def _branches(self, depth: int) -> tuple[tuple[Part, ...], ...]:
-        """Up to the end, or to the bracket that closes."""
+        """Read up to the end or to the closing bracket."""
         branches: list[tuple[Part, ...]] = []
         parts: list[Part] = []
         last_or = -1
@@ -216,7 +220,7 @@ class _Reader:
                 branches.append(tuple(parts))
                 parts, last_or = [], start
             elif word == "AND":
-                self._at += 3  # it is what a space means
+                self._at += 3  # AND means the same as a space
             else:
                 parts.append(self._part(depth))
         if last_or >= 0 and not parts:
@@ -304,7 +308,9 @@ class _Reader:
         return Term(name, tuple(found), path, negated)
 
     def _check_bare(self, word: str, at: int) -> None:
-        """A name with a sign instead of a colon is no text that anybody looks for."""
+        """Refuse a word such as ``age>1h``: a name with a sign but without a colon is a mistake, not a text to search
+        for.
+        """
         found = _UNNAMED.match(word)
         name = found[1].lower() if found else ""
         if found is None or name not in NAMES or (name != "args" and "." in word[: found.start(2)]):
@@ -382,7 +388,7 @@ class _Reader:
 
 
 def _pieces(text: str) -> Iterator[tuple[int, str, bool]]:
-    """The values between commas: where each begins, its text, and whether it stands without quotes."""
+    """The values between commas: where each begins, its text, and whether it stood without quotes."""
     for found in _PIECE.finditer(text):
         bare = found[2] is not None
         yield (found.start(), found[2] if bare else found[1], bare)
@@ -395,7 +401,7 @@ def _above_or_below(sign: str, bound: float | str) -> Span:
 
 
 def _argument_span(text: str, compared: re.Match[str] | None) -> Span | None:
-    """Numbers are compared with numbers, texts with texts: dates as JSON has them are such."""
+    """The range for an argument: numbers compare with numbers, texts (so dates in JSON) with texts."""
     if compared is not None:
         bound = _unescaped(compared[2].strip('"'))
         number = _as_number(bound)
@@ -413,7 +419,7 @@ def _as_number(text: str) -> float | None:
 
 
 def _plain(word: str) -> str:
-    """A bare word, in quotes or not."""
+    """The text of a bare word, with or without quotes."""
     return "".join(
         _unescaped(part[1:-1] if part.startswith('"') else part)
         for part in re.findall(r'"(?:[^"\\]|\\.)*"|(?:\\.|[^"\\])+', word, re.DOTALL)
@@ -425,7 +431,7 @@ def _unescaped(text: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """A value as it can stand behind a name in a filter."""
+    """A value written so that it can follow a name in a filter."""
     if text and not re.search(r'[\s",\\*?()<>]|\.\.', text):
         return text
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,9 +1,9 @@
-"""Graphs: nodes joined by edges, and the rules by which an end somewhere decides what becomes of the rest.
+"""Graphs: nodes joined by edges, and the rules by which one node's end decides what becomes of others.
 
-A *node* is a job, or a *join*: a record without a task that no worker ever sees. A join gathers up to ``WIDTH`` edges;
-when the last of them is decided it ends by itself, in the same step. Every graph has one join that bears the graph's
-own id, its *end*: its state is the workflow's state. Wider fans are trees of joins, so that each node has a bounded
-number of edges and whatever one node's end means for others is a bounded step.
+A *node* is a job or a *join*: a record without a task that no worker ever sees. A join gathers up to ``WIDTH`` edges;
+when the last of them is decided the join ends by itself, in the same step. Every graph has one join with the graph's
+own id, its *end*: its state is the workflow's state. Wider fans are trees of joins. So each node has a bounded number
+of edges, and the effects of one node's end are a bounded step.
 
 Everything here is pure. Engines apply these rules; the memory engine does so literally, by calling them.
 """
@@ -24,7 +24,7 @@ WORK = 500
 class NewGraph(msgspec.Struct, frozen=True, kw_only=True):
     """A workflow as it is handed to ``Store.insert_graph``.
 
-    ``nodes``: how many records it has in all; ``size``: how many of them are jobs whose progress counts. ``digest``
+    ``nodes``: how many records it has in all; ``size``: how many of them are jobs that count as progress. ``digest``
     tells whether two submissions under one id are the same. ``parent``: the job that adopts it, if any.
     """
 
@@ -41,7 +41,9 @@ class NewGraph(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GraphInfo(msgspec.Struct, kw_only=True):
-    """A workflow as it is read back. ``counts``: its ended jobs by state. WAITING means: it is under way."""
+    """A workflow as it is read back. ``counts``: its ended jobs by state. The state WAITING means that it is
+    under way.
+    """
 
     id: str
     name: str
@@ -59,9 +61,9 @@ class GraphInfo(msgspec.Struct, kw_only=True):
 
 
 class Input(msgspec.Struct, array_like=True):
-    """One source of a node, as whoever puts the node's value together needs it.
+    """One source of a node's value, for the reader that puts the value together.
 
-    ``result`` is the value if the source has one of its own; a join that has none (``shape`` is not CALL) has inputs in
+    ``result`` is the value if the source has one of its own; a join without one (``shape`` is not CALL) has inputs in
     its turn. A source that is not ``succeeded`` stands for a failure.
     """
 
@@ -79,7 +81,7 @@ class Input(msgspec.Struct, array_like=True):
 
 
 def decided(on: On, state: State, expired: bool = False) -> Edge:
-    """What a source's end makes of its edge. ``expired``: it was cancelled because its time had passed."""
+    """The state a source's end gives its edge. ``expired``: the source was cancelled because its time had passed."""
     if on is On.DONE:
         return Edge.MET
     if on is On.SUCCESS:
@@ -109,9 +111,9 @@ def place_of_edge(ins: Sequence[In], at: int, outs: Sequence[Out], target: str) 
 
 
 def verdict(shape: Shape, broken: int, spare: int, stopped: str = "", is_end: bool = False) -> State:
-    """What becomes of a node whose last edge is decided. READY stands for: released, or a join that is met.
+    """What becomes of a node whose last edge is decided. READY means: a job is released, a join is met.
 
-    ``stopped``: the graph was stopped, by ``"cancel"`` or by its first failure (``"fail"``). Its end is never met then,
+    ``stopped``: the graph was stopped, by ``"cancel"`` or by its first failure (``"fail"``). Its end is then never met,
     whatever its edges allow.
     """
     if broken <= spare and not (stopped and is_end):
@@ -127,9 +129,9 @@ def due_at(at: int, delay: int, now: int) -> int:
 
 
 def because(task: str, id: str, state: State, expired: bool = False) -> str:
-    """The reason of everything that did not happen because of one job: it names the job.
+    """The reason given for everything that did not happen because of one job; it names that job.
 
-    A callback for failures is skipped because something succeeded. A join that succeeded or was cancelled has no task.
+    A callback for failures is skipped because a job succeeded. A join that succeeded or was cancelled has no task.
     """
     what = state.value if state is not State.CANCELLED else "expired" if expired else "was cancelled"
     return f"{task or 'workflow'} {id} {what}"

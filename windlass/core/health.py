@@ -1,7 +1,7 @@
-"""Whether work is flowing: one word for a queue, from what is known of it. Pure.
+"""Whether work is flowing: one word for a queue, from the facts known of it. Pure.
 
-A queue without work is well, whatever its workers do. Work that waits while nothing moves is not, and what is in its
-way decides the word.
+A queue without work is well, whatever its workers do. A queue where work waits and nothing moves is not; the word names
+what is in the way.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ GRACE = 30_000
 """So long a queue may be without a worker before that is unhealthy: a deployment takes a moment."""
 
 
-class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue now. ``oldest_ready``: ms the oldest waits, -1 for none. ``slots`` and ``busy``: of its live workers, all
-    their queues taken together. ``quiet``: ms since one of its jobs was last done, None where nobody counts.
-    ``held``: a limit or a rate of the queue is in the way.
+class QueueFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue now. ``oldest_ready``: ms the oldest job has waited, -1 for none. ``slots`` and ``busy``: of its live
+    workers, summed over all queues they serve. ``quiet``: ms since a job of it last ended, None where this is not
+    counted. ``held``: a limit or rate of the queue is in the way.
     """
 
     ready: int = 0
@@ -39,8 +39,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     held: bool = False
 
 
-def flow_of(facts: Facts) -> str:
-    """The one word."""
+def flow_of(facts: QueueFacts) -> str:
+    """The word for a queue."""
     if facts.paused:
         return PAUSED
     if not facts.ready and not facts.running:
@@ -55,25 +55,27 @@ def flow_of(facts: Facts) -> str:
     return SATURATED if full and facts.ready and facts.oldest_ready >= PATIENCE else FLOWING
 
 
-def is_stuck(facts: Facts) -> bool:
-    """Work waits and nothing is done. Where all slots are taken, or a limit is, it takes longer to say so."""
+def is_stuck(facts: QueueFacts) -> bool:
+    """Whether work waits and no job ends. If all slots are taken, or a limit is reached, the queue has longer
+    patience.
+    """
     full = facts.held or facts.busy >= facts.slots
     patience = LONG_PATIENCE if full else PATIENCE
     if facts.oldest_ready < patience:
         return False
-    # Where nobody counts, work that waits beside free slots is all there is to go by.
+    # Without counts the only sign is work that waits beside free slots.
     return not full if facts.quiet is None else facts.quiet >= patience
 
 
 def is_well(flow: str, oldest_ready: int) -> bool:
-    """Whether a queue in this state is healthy. A pause is somebody's wish, and no illness."""
+    """Whether a queue with this word is healthy. A pause is wanted, so it is healthy."""
     if flow == NO_WORKER:
         return oldest_ready < GRACE
     return flow != STUCK
 
 
 def in_words(flow: str, ready: int, oldest: str) -> str:
-    """What the word means for somebody who is called at night; empty where all is well."""
+    """What the word means, for an operator who is woken at night; empty where all is well."""
     jobs = f"{ready:,} job{'' if ready == 1 else 's'}"
     if flow == NO_WORKER:
         return f"{jobs} ready and no live worker" if ready else "jobs are running and no worker is alive"

@@ -1,4 +1,4 @@
-"""Helpful error texts: what was probably meant."""
+"""Suggestions for error texts: the known word nearest to a misspelled one."""
 
 from __future__ import annotations
 

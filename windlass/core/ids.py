@@ -1,7 +1,7 @@
-"""Job ids: 20 characters that sort by the millisecond they were made in. Time and randomness are arguments.
+"""Job ids: 20 characters that sort by the millisecond of their making. Time and randomness are arguments.
 
-The bits are those of a UUIDv7 but for two; a UUID's 36 characters would cost every index of every store, for every job,
-half as much again.
+The bits are those of a UUIDv7 less two. The 36 characters of a UUID would make every index of every store half as large
+again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _IN_ORDER = bytes.maketrans(
 
 
 def make_id(now_ms: int, random72: int) -> str:
-    """The id of a millisecond and 72 random bits."""
+    """The id for a millisecond and 72 random bits."""
     packed = ((now_ms & 0xFFFF_FFFF_FFFF) << 72 | random72).to_bytes(15)
     return b2a_base64(packed, newline=False).translate(_IN_ORDER).decode()
 

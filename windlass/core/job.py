@@ -1,8 +1,8 @@
 """The values that travel between caller, store and worker. They do no I/O and know no engine.
 
-``NewJob`` is what a caller hands in, ``Claim`` what a worker gets, ``Job`` the whole record as it is read back.
+A caller hands in a ``NewJob``, a worker gets a ``Claim``, and a ``Job`` is the whole record as it is read back.
 Instants are whole milliseconds on the store's clock; 0 means "never". ``payload``, ``meta``, ``result`` and ``error``
-are JSON bytes which no engine looks into.
+are JSON bytes that no engine reads.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ MAX_CRASHES = 3
 
 
 class Fence(NamedTuple):
-    """What a claim must show to write: the run, the claim count and the exchange that granted it.
+    """What a write about a claim must show: the run, the number of the claim, and the exchange that granted it.
 
-    The exchange number is never reused by a worker process and worker ids are random, so together with the worker's id
-    it is the nonce that keeps a zombie out even when a server lost its last second and grants an epoch again.
+    A worker process never reuses an exchange number, and worker ids are random. Together they keep a zombie out even
+    when a server that lost its last second grants an epoch again.
     """
 
     run: int
@@ -54,7 +54,7 @@ class Fence(NamedTuple):
 
 
 class Meta(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The part of a record that only callers and workers read; encoded once, at the call."""
+    """The part of a record that only callers and workers read. It is encoded once, at the call."""
 
     source: str = ""
     correlation_id: str = ""
@@ -63,7 +63,9 @@ class Meta(msgspec.Struct, frozen=True, omit_defaults=True):
     tags: tuple[str, ...] = ()
 
     def encode(self) -> bytes:
-        """As JSON. Options are checked where they are written, but middleware may put anything into headers."""
+        """The JSON bytes. Options were checked where they were written, but middleware may have put anything into
+        headers.
+        """
         try:
             return msgspec.json.encode(self)
         except (TypeError, ValueError) as error:
@@ -94,12 +96,13 @@ class NewJob(msgspec.Struct, kw_only=True):
 
 
 class Claim(msgspec.Struct, array_like=True):
-    """A job granted to a worker. From ``graph`` on, six say what a graph brings to it; a job of its own has none.
+    """A job granted to a worker. The six fields from ``graph`` on say what a graph brings to it; they are empty for a
+    job outside graphs.
 
-    ``source``: the node whose value is injected (as ``inject`` says), ``given``: that value where it was at hand.
-    ``awaits``: the graph this job started and waited for in an earlier claim of the same run. ``awaited``: that graph's
-    value; no engine sets it, the worker does, and ``given`` where the engine had none at hand. ``due_at``: when it was
-    due, 0 if it never had to wait for its time; ``claimed_at``: when it was granted.
+    ``source``: the node whose value is passed in (``inject`` says how); ``given``: that value, if the store had it at
+    hand. ``awaits``: the graph this job started and waited for in an earlier claim of the same run. ``awaited``: that
+    graph's value. The worker sets ``awaited``, and ``given`` where the engine did not; no engine sets ``awaited``.
+    ``due_at``: the instant it was due, 0 if it never had to wait for one; ``claimed_at``: when it was granted.
     """
 
     id: str
@@ -132,9 +135,10 @@ class Claim(msgspec.Struct, array_like=True):
 
 
 class Job(msgspec.Struct, kw_only=True):
-    """The whole record. ``awaits``: the graph it started and waits for; ``replaced``: whose value is to be its own.
+    """The whole record. ``awaits``: the graph the job started and waits for; ``replaced``: that graph's value is to be
+    the job's own.
 
-    ``terms``: under which it may start, None for a job that has none.
+    ``terms``: the conditions under which it may start; None for a job without any.
     """
 
     id: str
@@ -171,10 +175,10 @@ class Job(msgspec.Struct, kw_only=True):
 
 
 class ErrorInfo(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An exception as text: nothing of it is ever imported or rebuilt.
+    """An exception as text. Nothing of it is ever imported or rebuilt.
 
-    ``at``: when the attempt began that ended with it (0: nobody knows), ``took`` ms, ``worker``: where. ``run`` and
-    ``attempt`` number it (0: an engine or an older version wrote it).
+    ``at``: when the attempt that ended with it began (0: not known), ``took``: how many ms it took, ``worker``: where
+    it ran. ``run`` and ``attempt`` number the attempt (0: written by an engine or an older version).
     """
 
     type: str
@@ -190,9 +194,10 @@ class ErrorInfo(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class AttemptInfo(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One earlier error of a job, without its traceback. ``at``: when that attempt began, ``took`` ms.
+    """One earlier error of a job, without its traceback. ``at``: when that attempt began, ``took``: how many ms it
+    took.
 
-    ``run``: which, for a job that was replayed; attempts are counted anew in each (0: nobody knows).
+    ``run``: the run it belongs to, as a replayed job counts attempts anew (0: not known).
     """
 
     attempt: int
@@ -205,7 +210,7 @@ class AttemptInfo(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The last progress a task reported."""
+    """The progress a task reported last."""
 
     percent: float = 0.0
     message: str = ""
@@ -213,7 +218,7 @@ class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class LogLine(msgspec.Struct, frozen=True):
-    """One line a job logged; ``n`` is its place among the job's lines."""
+    """One line a job logged; ``n`` numbers the job's lines."""
 
     n: int
     at: int

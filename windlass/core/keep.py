@@ -1,7 +1,7 @@
 """Retention: how many finished jobs are kept, and for how long.
 
-A finished job is filed in a *bucket*, named by its limits and its scope, so that the oldest member of a bucket is
-always the next to go, by count and by age alike, and one index serves both.
+A finished job is filed in a *bucket* that is named by its limits and scope. So the oldest member of a bucket is always
+the next to go, by count and by age, and one index serves both.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def read_bucket(name: str) -> Bucket:
 
 
 def parse_keep(value: object) -> Keep:
-    """``keep=Keep(...)``; a bare number is a count."""
+    """Read a ``keep`` option: ``Keep(...)``, or a number as its count."""
     if isinstance(value, Keep):
         return value
     if isinstance(value, int) and not isinstance(value, bool):

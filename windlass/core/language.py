@@ -1,6 +1,6 @@
-"""Schedules in plain language: ``every("10 minutes")``, ``every("weekday at 9:00")``. Reads text, decides nothing.
+"""Schedules in plain language: ``every("10 minutes")``, ``every("weekday at 9:00")``. It only reads the text.
 
-What has a time of day becomes a cron line and follows the wall clock; everything else is an interval of real time.
+A text with a time of day becomes a cron line and follows the wall clock; any other becomes an interval of real time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NTH = re.compile(r"(\d{1,2})(?:st|nd|rd|th)?")
 
 
 def every(what: Duration, *, tz: str = "") -> Every | Cron:
-    """An interval, or days and times of day in words."""
+    """Read a text as an interval, or as days and times of day."""
     if tz:
         find_zone(tz, f"every({what!r})")
     if not isinstance(what, str):
@@ -72,7 +72,7 @@ def _plain(text: str, what: str) -> Every:
 
 
 def _refuse(what: str, text: str, error: ConfigError | None = None) -> NoReturn:
-    """Say what was probably meant."""
+    """Raise the error, with a suggestion of what was probably meant."""
     if error is not None and ("shortest" in str(error) or "between" in str(error)):
         raise error
     words = re.findall(r"[a-z]{3,}", text)
@@ -123,7 +123,7 @@ def _month_days(text: str, what: str) -> str:
 
 
 def _week_day(text: str, what: str) -> str:
-    """One day, or a span of them; cron's spans do not reach over Sunday."""
+    """One day or a span of days. A span in cron may not run past Sunday."""
     numbers = [_day_number(part, what) for part in _SPAN.split(text)]
     if len(numbers) == 1:
         return str(numbers[0])

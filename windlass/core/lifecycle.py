@@ -1,8 +1,8 @@
-"""The state machine: what becomes of a job, decided in one place by pure functions.
+"""The state machine: pure functions that decide, in one place, what becomes of a job.
 
 ``decide(claim, outcome)`` is the only maker of transitions; engines apply them and choose nothing. A transition carries
-delays, never instants: the store's clock turns them into instants. What engines must do alone, with no worker at hand
-(crash, expiry, cancel, replay), follows the small rules at the end of this file, so that every engine says the same.
+delays, never instants: the store's clock turns them into instants. What engines must do without a worker (crash,
+expiry, cancel, replay) follows the small rules at the end of this file, so that every engine does the same.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Transition(msgspec.Struct):
-    """What a worker writes about one claim. Applied only if the fence still holds.
+    """What a worker writes about one claim. The store applies it only if the fence still holds.
 
-    ``yields_to_cancel``: a cancel requested meanwhile wins and the job ends cancelled, for the reason that was given.
-    Success and failure win over a cancel; retry, snooze, hand-back, waiting and a stop without a reason of its own lose
-    to it. ``adopt``: with ``to=WAITING``, the staged graph that becomes real in the same write and that the job waits
-    for.
+    ``yields_to_cancel``: a cancel that was requested meanwhile wins, and the job ends cancelled with the cancel's
+    reason. Success and failure win over a cancel; retry, snooze, hand-back, waiting and a stop without a reason of its
+    own lose to it. ``adopt``: with ``to=WAITING``, the staged graph that becomes real in the same write and that the
+    job waits for.
     """
 
     id: str
@@ -63,9 +63,10 @@ class Succeeded(msgspec.Struct):
 
 
 class Failed(msgspec.Struct):
-    """The attempt failed; ``retry_in`` is the delay of the next one, or None when it was the last.
+    """The attempt failed. ``retry_in`` is the delay of the next attempt, None if this was the last.
 
-    ``trips``: it is an error to the circuit breaker of its task. ``told``: whoever ran it has logged it already.
+    ``trips``: the error counts at the task's circuit breaker. ``told``: the process that ran the attempt has logged it
+    already.
     """
 
     error: ErrorInfo
@@ -82,20 +83,22 @@ class Snoozed(msgspec.Struct):
 
 
 class Stopped(msgspec.Struct):
-    """The task ended because a cancel was requested, or cancelled itself. Without a reason of its own: the cancel's."""
+    """The task ended because of a cancel, or cancelled itself. Without ``reason``, the cancel's reason is used."""
 
     reason: str = ""
 
 
 class Crashed(msgspec.Struct):
-    """The child process running the job died: charged like a worker's death, and to this job alone."""
+    """The child process that ran the job died. This counts like a worker's death, for this job alone."""
 
     error: ErrorInfo
     max_crashes: int
 
 
 class Adopting(msgspec.Struct):
-    """The job wants to go on as a graph. The worker stages it and makes this ``Adopted``; ``decide`` never sees it."""
+    """The job wants to become a graph. The worker stages the graph and turns this into ``Adopted``; ``decide`` never
+    sees it.
+    """
 
     graph: NewGraph
     nodes: list[NewJob]
@@ -103,7 +106,9 @@ class Adopting(msgspec.Struct):
 
 
 class Adopted(msgspec.Struct):
-    """The job waits for a graph it has staged: to run again when that is over, or ``replaced`` by its value."""
+    """The job waits for a graph it has staged: to run again when the graph is over, or to be ``replaced`` by
+    its value.
+    """
 
     graph: str
     replaced: bool = False
@@ -117,7 +122,7 @@ Outcome = Succeeded | Failed | Crashed | Snoozed | Stopped | Adopting | Adopted 
 
 
 def decide(claim: Claim, outcome: Outcome, keep_done: str = "", keep_failed: str = "") -> Transition:
-    """The transition an outcome makes of a claim."""
+    """The transition that an outcome makes of a claim."""
     move = Transition(
         claim.id, claim.fence, State.SUCCEEDED, "succeeded", attempt=claim.attempt, crashes=claim.crashes,
         snoozes=claim.snoozes, keep_done=keep_done, keep_failed=keep_failed,
@@ -168,13 +173,13 @@ def _again(move: Transition, event: str, delay: int) -> None:
 
 
 def with_history(error: ErrorInfo, claim: Claim) -> ErrorInfo:
-    """The error as that of this run and attempt, with the job's earlier ones behind it, newest last and bounded."""
+    """The error with its run and attempt, followed by the job's earlier errors: newest last, and bounded."""
     error = msgspec.structs.replace(error, run=claim.run, attempt=claim.attempt + 1)
     if claim.error is None:
         return error
     try:
         last = _error_decoder.decode(claim.error)
-    except ValueError:  # damaged in the store: what happened now is worth more than what was before
+    except ValueError:  # the earlier errors are damaged in the store: keep the new one alone
         return error
     number = last.attempt or claim.attempt
     before = AttemptInfo(number, last.type, last.message, last.at, last.took, last.worker, last.run)
@@ -186,19 +191,19 @@ def with_history(error: ErrorInfo, claim: Claim) -> ErrorInfo:
 
 
 def after_crash(crashes: int, max_crashes: int, cancel_requested: bool) -> State:
-    """Where a job goes when its worker died under it for the ``crashes``-th time."""
+    """The state of a job after its worker died under it for the ``crashes``-th time."""
     if crashes >= max_crashes:
         return State.FAILED
     return State.CANCELLED if cancel_requested else State.READY
 
 
 def runs_alone(crashes: int, max_crashes: int) -> bool:
-    """A job one crash below its limit runs alone, so that no neighbour is charged for it."""
+    """Whether a job is one crash below its limit. It then runs alone, so that no neighbour is charged for its crash."""
     return 0 < crashes == max_crashes - 1
 
 
 def crash_reason(silent: int) -> str:
-    """Why a job is quarantined: its worker died, or (``silent``, in ms) nobody knows more than that it did not beat."""
+    """The reason of a quarantine: the worker died, or it did not beat for ``silent`` ms and nothing else is known."""
     return LEASE_LOST if silent else CRASHED
 
 
@@ -207,7 +212,7 @@ def crash_mark(silent: int) -> str:
 
 
 def crash_error(crashes: int, worker: str, silent: int = 0) -> bytes:
-    """The error of a job that is quarantined because its workers kept dying, or were ``silent`` for so long (ms)."""
+    """The error of a job that is quarantined because its workers kept dying, or did not beat for ``silent`` ms."""
     times = "once" if crashes == 1 else f"{crashes} times"
     message = f"the worker died {times} while running this job (last: {worker})"
     if silent:
@@ -220,7 +225,7 @@ def crash_error(crashes: int, worker: str, silent: int = 0) -> bytes:
 
 
 def unwritable(of: Claim | Transition, why: str) -> Transition:
-    """What becomes of a job whose outcome cannot be written as it is: a dead letter that says so."""
+    """The transition for a job whose outcome the store cannot keep: a dead letter that says so."""
     message = f"what became of this job could not be written: {why}"
     error = ErrorInfo("windlass.errors.StoreError", message, fingerprint="unwritable-outcome")
     return Transition(

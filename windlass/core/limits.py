@@ -1,7 +1,7 @@
-"""Limits: how often and how many at once. Values and the arithmetic of every gate; engines keep the numbers.
+"""Limits: how many units at once, and how often. Values and the arithmetic of every gate; engines keep the numbers.
 
-A rate is GCRA: one number per gate, the *theoretical arrival time*, says everything. It is exact, needs no timer and
-forgets by itself. Instants and intervals of rates are whole microseconds on the store's clock.
+A rate is a GCRA: one number per gate, the *theoretical arrival time* (TAT), holds its whole state. It is exact and
+needs no timer. Instants and intervals of rates are whole microseconds on the store's clock.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ MOST = 1_000_000
 
 
 class Rate(msgspec.Struct, frozen=True, array_like=True):
-    """One unit every ``every`` microseconds, ``burst`` of them at once. ``Rate(0, 0)`` sets no limit.
+    """One unit every ``every`` microseconds, up to ``burst`` of them at once. ``Rate(0, 0)`` sets no limit.
 
-    ``text``: as it was written, for people.
+    ``text``: the rate as it was written, for people.
     """
 
     every: int
@@ -31,10 +31,10 @@ class Rate(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Limits(msgspec.Struct, frozen=True, array_like=True):
-    """What one side, the code or an operator, says of a gate. None: says nothing; 0 (``Rate(0, 0)``): no limit.
+    """What one side, the code or an operator, says of a gate. None: it says nothing; 0 (``Rate(0, 0)``): no limit.
 
-    ``limit``: units at once. ``key_limit``, ``key_rate``: for every key of a queue. ``max_ready``: more are not taken
-    in. ``draining``: nothing new is taken in at all.
+    ``limit``: units at once. ``key_limit``, ``key_rate``: the limits of each key of a queue. ``max_ready``: a queue
+    with so many ready jobs takes no more. ``draining``: the queue takes no new jobs at all.
     """
 
     limit: int | None = None
@@ -61,7 +61,7 @@ def in_force(tuned: Limits, declared: Limits) -> Limits:
 
 
 def fits(held: int, limit: int | None, units: int) -> bool:
-    """Whether so many units more may be held. What weighs more than the whole limit runs when nothing else does."""
+    """Whether so many more units may be held. A job that weighs more than the whole limit runs when no other does."""
     return not limit or held + units <= limit or held == 0
 
 
@@ -110,10 +110,10 @@ def cut_tat(tat: int, now: int, rate: Rate) -> int:
 
 
 def parse_rate(value: object, what: str = "rate") -> Rate:
-    """``"10/m"``, ``"100/s"``, ``"5/30s"``, ``"100/s, burst 20"``; None is no limit.
+    """Read ``"10/m"``, ``"100/s"``, ``"5/30s"`` or ``"100/s, burst 20"``; None is no limit.
 
-    Without a burst, no window of the period ever sees more than the given number; a hundredth of it may come at once,
-    so that an alarm that rings a little late costs nothing. With one, a window may see up to ``burst - 1`` more.
+    Without a burst, no window of the period ever sees more than the given number. A hundredth of it may come at once,
+    so that an alarm that rings a little late loses nothing. With a burst, a window may see up to ``burst - 1`` more.
     """
     if value is None:
         return Rate(0, 0)

@@ -11,7 +11,7 @@ WIDTH = 250
 
 
 class On(IntEnum):
-    """By which end of its source an edge is met. Any other end breaks it."""
+    """The end of its source by which an edge is met. Any other end breaks it."""
 
     SUCCESS = 0
     FAILURE = 1
@@ -22,8 +22,8 @@ class Inject(IntEnum):
     """What an edge carries to its target.
 
     RESULT: the source's value (the first argument of a job, an item of a join's list). SPLICE: the items of the
-    source's list, in its place. IF_SUCCEEDED: the value, and nothing in place of a source that did not succeed.
-    ASIDE: the value, for the job to ask for and not as an argument.
+    source's list, each as an item. IF_SUCCEEDED: the value; nothing for a source that did not succeed. ASIDE: the
+    value, which the job may ask for and does not get as an argument.
     """
 
     NONE = 0
@@ -42,7 +42,7 @@ class Shape(IntEnum):
 
 
 class Edge(IntEnum):
-    """The state of one edge. Only an open edge is decided, only a broken one is opened again."""
+    """The state of one edge. Only an open edge is decided; only a broken edge is opened again."""
 
     OPEN = 0
     MET = 1
@@ -58,7 +58,9 @@ class In(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Out(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """An edge as its source knows it. ``hasty``: if the source does not succeed, the target waits for no other edge."""
+    """An edge as its source knows it. ``hasty``: if the source does not succeed, the target stops waiting for its other
+    edges.
+    """
 
     target: str
     on: On = On.SUCCESS
@@ -68,8 +70,8 @@ class Out(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class Links(msgspec.Struct, frozen=True, array_like=True):
     """A node's place in its graph.
 
-    ``spare``: so many edges may break before the node is given up. ``aftermath``: a callback of the graph, which is not
-    part of its progress, its verdict or its cancellation.
+    ``spare``: how many edges may break before the node is given up. ``aftermath``: the node is a callback of the graph,
+    and no part of its progress, verdict or cancellation.
     """
 
     ins: list[In] = []

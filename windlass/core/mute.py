@@ -1,7 +1,7 @@
-"""Mutes: warnings that somebody knows of and wants to hear no more of for a while. Reads no clock.
+"""Mutes: an operator knows of a warning and wants no more of it for a while. Reads no clock.
 
-A mute is about one warning: its code and what it is about. It is kept on a shelf until its time is over, shown beside
-the warning, and read by whoever sends notices.
+A mute is about one warning, named by its code and its place. It lies on a shelf until its time is over, is shown beside
+the warning, and is read by the worker that sends notices.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NONE: Muted = frozenset()
 
 
 class Mute(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """``code`` and ``where`` as those of the warning; ``until``: when it ends."""
+    """``code`` and ``where`` are those of the warning; ``until``: the instant the mute ends."""
 
     code: str
     where: str
@@ -42,7 +42,7 @@ def key_of(code: str, where: str) -> str:
 
 
 def decode(bodies: Iterable[bytes | None], now: int) -> dict[tuple[str, str], Mute]:
-    """Those that hold; what nobody can read mutes nothing."""
+    """The mutes that hold now. One that cannot be read mutes nothing."""
     found: dict[tuple[str, str], Mute] = {}
     for body in bodies:
         try:

@@ -1,7 +1,7 @@
-"""Notices: what is told of dead letters, stuck queues and schedules, to whom, and how often. Reads no clock.
+"""Notices: what is told about dead letters, stuck queues and missed schedules, to whom, and how often. Reads no clock.
 
-A *rule* is one ``app.notify(...)``. What every rule has been told is kept as one value for the whole app, its *book*;
-whoever writes the next version of it has decided what is told. So a rate holds over all workers.
+One ``app.notify(...)`` makes a *rule*. The *book* of an app is one value that says what every rule has been told; the
+worker that writes its next version has decided what is told. So a rule's rate holds over all workers.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ CAUSED = "windlass.notice/"
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     """A job that failed for good. ``error`` is the exception's type, ``reason`` why there was no further attempt.
 
-    ``args`` by name; None where they have more than 64 KB, or the record is gone: ``app.job(letter.id).info()`` has
-    what there is. ``run`` grows with every replay, from 1; 0 where the record is gone or has been replayed since, and
-    says no more of it. ``schedule``: whose job it was.
+    ``args`` by name; None if they exceed 64 KB or the record is gone: ``app.job(letter.id).info()`` has what there is.
+    ``run`` grows with every replay, from 1; 0 if the record is gone, or was replayed since and describes a newer run.
+    ``schedule``: the schedule that made the job.
     """
 
     id: str
@@ -55,9 +55,9 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something an operator should know. ``id`` is the same however often it is delivered.
+    """Something an operator should know. ``id`` is the same however often the notice is delivered.
 
-    ``held_back``: so many others there were since the one before, which the rate kept from being sent.
+    ``held_back``: how many notices the rate has withheld since the last one sent.
     """
 
     kind: Kind
@@ -76,8 +76,8 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     held_back: int = 0
 
 
-class Rule(msgspec.Struct, frozen=True, kw_only=True):
-    """What one ``app.notify(...)`` wants: durations in ms. ``key`` names it in the book and in its jobs."""
+class NoticeRule(msgspec.Struct, frozen=True, kw_only=True):
+    """What one ``app.notify(...)`` wants; durations in ms. ``key`` names the rule in the book and in its jobs."""
 
     key: str
     on: tuple[Kind, ...] = KINDS
@@ -87,12 +87,16 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     stuck_after: int = 300_000
 
     def wants(self, notice: Notice) -> bool:
-        """A schedule without jobs is of no queue, and everybody's."""
+        """Whether the notice is of a kind and queue the rule asks for. A schedule without jobs belongs to no queue and
+        to every rule.
+        """
         return notice.kind in self.on and (not notice.queue or matches(self.queue, notice.queue))
 
 
 class Told(msgspec.Struct, omit_defaults=True):
-    """What a rule was told. ``until``: when its allowance is whole again. ``held``: since the last one sent."""
+    """What a rule was told. ``until``: when its rate allows a full burst again. ``held``: notices withheld since the
+    last one sent.
+    """
 
     sent: int = 0
     until: int = 0
@@ -100,11 +104,12 @@ class Told(msgspec.Struct, omit_defaults=True):
     last: Notice | None = None
 
 
-class Book(msgspec.Struct, omit_defaults=True):
-    """How far the events were read, and what was told. ``failed``: how many failures there ever were up to there.
+class NoticeBook(msgspec.Struct, omit_defaults=True):
+    """What was told so far. ``cursor`` and ``at``: how far the events were read; ``failed``: how many failures there
+    ever were by then.
 
-    ``stuck``, ``gone``: queues and schedules of which that was told. ``outbox``: decided, and not yet known to be
-    accepted as jobs.
+    ``stuck``, ``gone``: the queues and schedules whose standstill was told. ``outbox``: notices that are decided and
+    not yet known to be accepted as jobs.
     """
 
     cursor: int = 0
@@ -123,13 +128,13 @@ def matches(pattern: str, name: str) -> bool:
 # -- how often
 
 
-def opens_at(told: Told, rule: Rule) -> int:
-    """The instant from which another one may be sent."""
+def opens_at(told: Told, rule: NoticeRule) -> int:
+    """The instant from which the rule may be sent another notice."""
     return told.until - (rule.burst - 1) * rule.every
 
 
-def offer(book: Book, rule: Rule, notice: Notice, now: int) -> None:
-    """Tell a rule: now, if its rate allows, or with the next that it does."""
+def offer(book: NoticeBook, rule: NoticeRule, notice: Notice, now: int) -> None:
+    """Tell a rule of a notice: at once if its rate allows, else with the next notice that it does allow."""
     told = book.rules.setdefault(rule.key, Told())
     if now < opens_at(told, rule):
         told.held += 1
@@ -138,20 +143,20 @@ def offer(book: Book, rule: Rule, notice: Notice, now: int) -> None:
         _send(book, rule, told, notice, told.held, now)
 
 
-def remind(book: Book, rule: Rule, now: int) -> None:
-    """When the rate allows it again, what was held back is said without waiting for something else to happen."""
+def remind(book: NoticeBook, rule: NoticeRule, now: int) -> None:
+    """Send what was withheld once the rate allows it, without waiting for another notice."""
     told = book.rules.get(rule.key)
     if told is not None and told.last is not None and now >= opens_at(told, rule):
         _send(book, rule, told, told.last, told.held - 1, now)
 
 
-def next_reminder(book: Book, rules: Iterable[Rule]) -> int:
-    """The instant of the next one, 0 for none."""
+def next_reminder(book: NoticeBook, rules: Iterable[NoticeRule]) -> int:
+    """The instant of the next reminder, 0 for none."""
     held = [(told, rule) for rule in rules if (told := book.rules.get(rule.key)) is not None and told.held]
     return min((opens_at(told, rule) for told, rule in held), default=0)
 
 
-def _send(book: Book, rule: Rule, told: Told, notice: Notice, held: int, now: int) -> None:
+def _send(book: NoticeBook, rule: NoticeRule, told: Told, notice: Notice, held: int, now: int) -> None:
     told.sent += 1
     told.until = max(told.until, now) + rule.every
     told.held, told.last = 0, None
@@ -163,12 +168,12 @@ def _send(book: Book, rule: Rule, told: Told, notice: Notice, held: int, now: in
 
 
 def is_on_record(event: Event, record: Job) -> bool:
-    """Whether the record still says how this death came: it has not been replayed since."""
+    """Whether the record still shows the failure of this event: the job has not been replayed since."""
     return record.state is State.FAILED and record.finished_at <= event.at
 
 
 def letter_of_event(event: Event, schedule: str) -> DeadLetter:
-    """Of a death that is on no record any more."""
+    """A dead letter made of the event alone, as no record shows that failure any more."""
     reason = event.data.get("reason", "") if isinstance(event.data, dict) else ""
     return DeadLetter(
         id=event.job, task=event.task, queue=event.queue, message=reason, reason=reason, at=from_ms(event.at), run=0,
@@ -187,7 +192,9 @@ def letter_of_record(record: Job, schedule: str) -> DeadLetter:
 
 
 def letter_id(letter: DeadLetter, handler: str, cursor: str) -> str:
-    """The id of the job that tells a handler. The same death again, however it is found, is the same job."""
+    """The id of the job that tells a handler of a dead letter. The same failure gives the same id, however it
+    is found.
+    """
     death = str(letter.run) if letter.run else f"at-{cursor}"
     return fit_id(f"dead-{letter.id}-{death}-{_digest(handler, 3)}")
 
@@ -201,7 +208,7 @@ def _digest(text: str, size: int) -> str:
 
 
 def dead_notice(app: str, letter: DeadLetter, scheduled: bool) -> Notice:
-    """``scheduled``: to be told as the failure of its schedule."""
+    """The notice of a dead letter. ``scheduled``: it is told as the failure of its schedule."""
     what = letter.error.rpartition(".")[2] + ": " + letter.message if letter.error else letter.message
     first = next(iter(what.splitlines()), "")[:200]
     who = f"schedule {letter.schedule}: {letter.task} failed" if scheduled else f"{letter.task} is a dead letter"
@@ -223,7 +230,7 @@ LATE = 60_000
 
 
 def late_notices(app: str, events: Iterable[Event]) -> list[Notice]:
-    """One for each schedule whose slots came while no worker was there, of all those slots."""
+    """A notice for each schedule with slots that came while no worker was there; it covers all those slots."""
     late: dict[str, list[Event]] = {}
     for event in events:
         if event.kind == "schedule_fired" and event.at - event.data["slot"] > LATE:

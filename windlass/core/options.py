@@ -1,6 +1,7 @@
-"""Every option, declared once: its name, its type for the editor, its parser, and where it may be written.
+"""Every option, declared once: its name, its type for editors, its parser, and where it may be written.
 
-Call beats task beats queue beats app. An unknown or misplaced option fails where it is written, with a suggestion.
+A call's options win over its task's, the task's over the queue's, and the queue's over the app's. An unknown or
+misplaced option fails where it is written, with a suggestion.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from uuid import UUID
 import msgspec
 
 from windlass.core.duration import Duration, instant_ms, to_ms
-from windlass.core.flow import FlowRules, make_flow, parse_key, parse_unique, parse_units
+from windlass.core.flow_rules import FlowRules, make_flow, parse_key, parse_unique, parse_units
 from windlass.core.hints import did_you_mean
 from windlass.core.ids import check_id, check_name
 from windlass.core.job import DEFAULT_PRIORITY, MAX_CRASHES, State
 from windlass.core.keep import Keep, parse_keep
 from windlass.core.limits import Rate, parse_rate
-from windlass.core.parsers import choice, plain_function, whole
+from windlass.core.option_parsers import choice, plain_function, whole
 from windlass.core.retry import (
     BackoffOption,
     Exponential,
@@ -72,7 +73,7 @@ class JobDefaults(RunSettings, total=False):
 
 
 class LaneSettings(TypedDict, total=False):
-    """Options of queue, task and call: of the lane a ``key`` makes, and of a full queue."""
+    """Options of queue, task and call about the lane that a ``key`` makes, and about a full queue."""
 
     key_limit: int | None
     key_rate: str | Rate | None
@@ -83,7 +84,7 @@ class LaneSettings(TypedDict, total=False):
 
 
 class QueueOptions(JobDefaults, LaneSettings, total=False):
-    """Options of ``app.queue(name, ...)``: what its jobs get unless their task or call says otherwise."""
+    """Options of ``app.queue(name, ...)``: defaults for its jobs, which a task or call may override."""
 
     rate: str | Rate | None
     limit: int | None
@@ -91,7 +92,7 @@ class QueueOptions(JobDefaults, LaneSettings, total=False):
 
 
 class UniqueSettings(TypedDict, total=False):
-    """Options of task and call: what there is only one of, what a job weighs, and what it is found by."""
+    """Options of task and call about unique keys, the weight of a job, and what it is found by."""
 
     key: Key | None
     units: int | Callable[..., int]
@@ -147,7 +148,7 @@ def _flag(value: object, what: str) -> bool:
 
 
 def _limit(value: object, what: str) -> int:
-    """A duration that may be switched off with None; 0 would end every job at once and is surely a mistake."""
+    """A duration; None switches it off. 0 is refused, as it would end every job at once."""
     if value is None:
         return 0
     ms = to_ms(value, what)
@@ -188,7 +189,7 @@ def _text(value: object, what: str) -> str:
 
 
 def _most(value: object, what: str) -> int:
-    """A number that may be switched off with None, which is 0 then."""
+    """A number; None switches it off and becomes 0."""
     if value is None:
         return 0
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST:
@@ -278,7 +279,9 @@ _NO_OPTION = {"bind": "a task needs no binding: `current()` is the running job",
 
 
 def hint(name: str, names: Iterable[str]) -> str:
-    """What was probably meant by an option that does not exist here: the same under another name, or a misspelling."""
+    """A suggestion for an option that does not exist here: the same thing under another name, or the nearest
+    spelling.
+    """
     known = list(names)
     if name in _NO_OPTION:
         return f" ({_NO_OPTION[name]})"
@@ -306,9 +309,9 @@ def parse_options(given: Mapping[str, object], names: Iterable[str], where: str)
 
 
 class Resolved(msgspec.Struct, frozen=True):
-    """What holds for a job of one task in one queue once all layers are laid over each other.
+    """The options in effect for a job of one task in one queue, all layers together.
 
-    ``full_wait``: so long a caller waits for room in a full queue. ``flow``: None where nothing is said of it.
+    ``full_wait``: how long a caller waits for room in a full queue. ``flow``: None where no option is about flow.
     ``search``: arguments that become tags.
     """
 
@@ -335,7 +338,7 @@ Layer = Mapping[str, Any]
 
 
 def resolve(queue: str, call: Layer, task: Layer, of_queue: Layer, app: Layer, task_name: str = "") -> Resolved:
-    """Lay call over task over queue over app."""
+    """Put the options of the layers together: call over task over queue over app."""
     merged = {**app, **of_queue, **task, **call}
     expires = merged.get("expires", 0)
     absolute = isinstance(expires, datetime)
@@ -361,13 +364,13 @@ def resolve(queue: str, call: Layer, task: Layer, of_queue: Layer, app: Layer, t
         cancel_grace=merged.get("cancel_grace", 10_000),
         full_wait=merged.get("full_timeout", FULL_WAIT) if merged.get("when_full", "wait") == "wait" else 0,
         flow=make_flow(merged),
-        tags=(*task.get("tags", ()), *call.get("tags", ())),  # a call's come on top
+        tags=(*task.get("tags", ()), *call.get("tags", ())),  # a call adds to the task's tags
         search=task.get("search", ()),
     )
 
 
 def _keep(queue: str, call: Layer, task: Layer, of_queue: Layer, task_name: str) -> tuple[str, str]:
-    """The buckets of the most specific ``keep``; empty names mean the store's default."""
+    """The retention buckets of the most specific ``keep``. Empty names stand for the store's default."""
     for layer, scope in ((call, queue), (task, f"{queue}/{task_name}"), (of_queue, queue)):
         if "keep" in layer:
             keep: Keep = layer["keep"]
@@ -377,7 +380,7 @@ def _keep(queue: str, call: Layer, task: Layer, of_queue: Layer, task_name: str)
 
 # -- options that travel with a call, for the worker
 
-# ``each`` is no option anybody writes: task.map() and starmap() set it.
+# ``each`` is not an option of users: task.map() and starmap() set it.
 _TRAVELS = ("retries", "timeout", "soft_timeout", "result", "cancel_grace", "on_crash", "max_crashes", "each")
 
 

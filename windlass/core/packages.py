@@ -1,7 +1,7 @@
-"""What Windlass is called where packages come from, and how its optional parts are asked for.
+"""The name of Windlass's distribution, and how its optional parts are installed.
 
-The one place that knows the distribution's name. It is not the name of the import: on the public index ``windlass`` is
-somebody else's project.
+This is the one place that knows the distribution's name. It differs from the import's: on the public index ``windlass``
+is another project.
 """
 
 from __future__ import annotations
@@ -14,5 +14,5 @@ STRANGER = "windlass"
 
 
 def pip_install(*extras: str) -> str:
-    """The command that brings extras along, in quotes that every shell takes."""
+    """The command that installs these extras, with quotes that every shell takes."""
     return f'pip install "{DISTRIBUTION}[{",".join(extras)}]"'

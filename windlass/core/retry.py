@@ -9,7 +9,7 @@ from typing import Any
 
 from windlass.core import safe
 from windlass.core.duration import Duration, to_ms
-from windlass.core.parsers import plain_function
+from windlass.core.option_parsers import plain_function
 from windlass.errors import ConfigError, Reject, Retry
 
 MAX_POWER = 60
@@ -103,7 +103,7 @@ def parse_backoff(value: object) -> Backoff | BackoffFn:
 
 
 def portable_backoff(value: object) -> Any:
-    """A call's backoff as JSON, to travel with the job."""
+    """A call's backoff as JSON, so that it can travel with the job."""
     backoff = parse_backoff(value)
     if isinstance(backoff, Fixed):
         return {"fixed": to_ms(backoff.delay), "jitter": backoff.jitter}
@@ -144,7 +144,9 @@ def matches(exc: BaseException, matchers: tuple[Matcher, ...]) -> bool:
 
 
 def _answer(given: object, what: str) -> object:
-    """What a user's function gave. A coroutine is no answer: it is true for every predicate, and no number."""
+    """Check the answer of a user's function. A coroutine is refused: it is true to every predicate, and it is no
+    number.
+    """
     if inspect.iscoroutine(given):
         given.close()
         raise ConfigError(f"{what} of the retry policy gave a coroutine; it must answer at once")
@@ -152,7 +154,9 @@ def _answer(given: object, what: str) -> object:
 
 
 def requeue_delay(before: int) -> int:
-    """Milliseconds until a job that was put back ``before`` times is given out again: its refusals must not spin."""
+    """Milliseconds until a job that was put back ``before`` times is given out again. It grows, so that refusals do not
+    spin.
+    """
     return int(min(60_000, 100 * 2 ** min(before, 10)))
 
 

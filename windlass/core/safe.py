@@ -1,8 +1,8 @@
-"""The gate: what user code raises, says or names becomes plain data here, before anything else of Windlass sees it.
+"""Where user code's words enter Windlass: what user code raises, says or names becomes plain data here first.
 
-A message may have half a character in it, an exception may raise when it is asked for its text, a number may be
-none that JSON knows. What only tells people something is repaired (``text``, ``kind``); these two never raise. What
-means something to code is refused, with the place (``plain``, ``place_of_bad``): repaired it would be wrong.
+A message may contain half a character, an exception may raise when its text is read, a number may be one that JSON does
+not know. Text that only informs people is repaired (``text``, ``kind``; these two never raise). Text with a meaning for
+code is refused, with its place (``plain``, ``place_of_bad``): repaired it would be wrong.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _pack = msgspec.msgpack.Encoder
 
 
 def text(value: object, limit: int, *, keep_end: bool = False) -> str:
-    """What ``value`` says, as text that every store can keep, of ``limit`` characters at most. Never raises.
+    """``value`` as text that every store can keep, of at most ``limit`` characters. Never raises.
 
-    What is no character is written the way Python shows it: ``\\udcff`` for a byte that could not be decoded.
+    Bytes that are no character are written the way Python shows them: ``\\udcff`` for a byte that could not be decoded.
     """
     try:
         said = value if type(value) is str else str(value)
         if not (type(said) is str and said.isascii() and "\0" not in said):
             said = _repaired(said)
-    except BaseException as error:  # SystemExit too: whoever asks for a text is not to be ended by it
+    except BaseException as error:  # also SystemExit: reading a text must not end the reader
         return f"<no message: str() of {kind(value)} raised {kind(error)}>"
     if len(said) <= limit:
         return said
@@ -40,7 +40,7 @@ def text(value: object, limit: int, *, keep_end: bool = False) -> str:
 
 
 def _repaired(said: str) -> str:
-    # By the methods of str itself: a subclass may have others under these names.
+    # These are str's own methods, as a subclass may override them.
     return str.encode(said, "utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
@@ -55,7 +55,7 @@ def kind(value: object) -> str:
 
 
 def plain(value: str, what: str, error: type[Exception]) -> str:
-    """A text that somebody gave a meaning to, as a plain ``str``; ``error`` says where it cannot be kept."""
+    """A text with a meaning, as a plain ``str``; ``error`` is raised, with the place, for one that cannot be kept."""
     said = str.__str__(value)
     if said.isascii():
         return said
@@ -73,11 +73,13 @@ def plain(value: str, what: str, error: type[Exception]) -> str:
 
 
 def bad_number(value: Any, hook: Any) -> str:
-    """Where JSON made null of a number, as ``place_of_bad``. Quick where all is well: Python looks at no item."""
+    """Where a value has a number that JSON turned into null, as ``place_of_bad``. Fast where all is well: no item is
+    visited.
+    """
     try:
         if _not_finite(_pack(enc_hook=hook).encode(value)) is None:
             return ""
-    except OverflowError:  # a whole number beyond 64 bits, which JSON can carry
+    except OverflowError:  # a whole number beyond 64 bits, which JSON can hold
         pass
     return place_of_bad(value, hook)
 

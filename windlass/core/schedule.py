@@ -1,7 +1,7 @@
-"""A schedule's plan: when it runs, which job it makes, and what becomes of runs that were missed. Reads no clock.
+"""A schedule's plan: when it runs, which job it makes, and what becomes of missed runs. Reads no clock.
 
-The plan is what a schedule's row carries as its body, as JSON. Any worker can fire it: the job in it is complete but
-for its id, so that no worker needs to know the task.
+The store keeps the plan as JSON, in the body of the schedule's row. The job in it is complete but for its id, so any
+worker can fire the schedule without knowing the task.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import msgspec
 
 from windlass.core.duration import Duration, from_ms, instant_ms, to_ms
 from windlass.core.job import Meta, NewJob
+from windlass.core.option_parsers import choice, whole
 from windlass.core.options import CallOptions
-from windlass.core.parsers import choice, whole
 from windlass.core.terms import UNIQUE_MAX, Policy, Terms
 from windlass.core.timing import Clock, Gap, Once, Repeat, Timing, find_zone, newest_slots, next_slot
 from windlass.errors import ConfigError
@@ -51,10 +51,12 @@ class Policies(CallOptions, total=False):
     tz: str
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """``start`` and ``end`` are instants, 0 for none; ``start_in``, ``end_in``: as they were said, relative to the put.
+class SchedulePlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """All that a schedule's row says but its next slot.
 
-    ``code``: a worker's code declares it. ``anchor``: from where an interval counts. ``limit``: 0 for none.
+    ``start`` and ``end`` are instants, 0 for none. ``start_in`` and ``end_in`` are the same bounds written as durations
+    from the moment the schedule is put. ``code``: a worker's code declares the schedule. ``anchor``: the instant from
+    which an interval counts. ``limit``: how many runs in all, 0 for no bound.
     """
 
     timing: Timing
@@ -81,23 +83,23 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return msgspec.json.encode(self)
 
 
-def decode_plan(body: bytes) -> Plan:
-    return msgspec.json.decode(body, type=Plan)
+def decode_plan(body: bytes) -> SchedulePlan:
+    return msgspec.json.decode(body, type=SchedulePlan)
 
 
-def shown_plan(body: bytes) -> Plan:
-    """A plan to be looked at. Of one that cannot be read here that much is shown, and it runs at no time."""
+def shown_plan(body: bytes) -> SchedulePlan:
+    """A plan for people. If the plan cannot be read here, the part that can is shown, and it never runs."""
     try:
         return decode_plan(body)
     except (ValueError, RecursionError):
-        return Plan(timing=Once(at=1), job=NewJob(id="", task="<cannot be read>", queue="", payload=b"null"))
+        return SchedulePlan(timing=Once(at=1), job=NewJob(id="", task="<cannot be read>", queue="", payload=b"null"))
 
 
 # -- options
 
 
 def check_schedule_name(name: object) -> str:
-    """Printable text, short enough to be part of a unique key."""
+    """Check a name: printable text, short enough to be part of a unique key."""
     if not isinstance(name, str) or not name or len(name) > NAME_MAX or not name.isprintable():
         raise ConfigError(f"schedule name {name!r} is not usable: give 1 to {NAME_MAX} printable characters")
     return name
@@ -143,8 +145,8 @@ def parse_policies(given: Mapping[str, object], where: str) -> dict[str, Any]:
 # -- beginning
 
 
-def begin(plan: Plan, now: int, before: Plan | None = None, slot: int = 0) -> tuple[Plan, int]:
-    """The plan as it is written, and its next slot. Where the times are as before, it goes on where it was."""
+def begin(plan: SchedulePlan, now: int, before: SchedulePlan | None = None, slot: int = 0) -> tuple[SchedulePlan, int]:
+    """The plan to write and its next slot. A schedule whose times have not changed keeps its place."""
     if before is not None and _same_times(plan, before):
         kept = {name: getattr(before, name) for name in ("start", "end", "anchor")}
         kept_plan = msgspec.structs.replace(plan, **kept)
@@ -155,8 +157,8 @@ def begin(plan: Plan, now: int, before: Plan | None = None, slot: int = 0) -> tu
     return begun, next_run(begun, now)
 
 
-def _same_times(plan: Plan, before: Plan) -> bool:
-    def times(of: Plan) -> tuple[object, ...]:
+def _same_times(plan: SchedulePlan, before: SchedulePlan) -> bool:
+    def times(of: SchedulePlan) -> tuple[object, ...]:
         timing = of.timing if not hasattr(of.timing, "text") else msgspec.structs.replace(of.timing, text="")
         start, end = (0 if of.start_in else of.start), (0 if of.end_in else of.end)
         return timing, of.tz, of.gap, of.repeat, start, of.start_in, end, of.end_in
@@ -164,7 +166,7 @@ def _same_times(plan: Plan, before: Plan) -> bool:
     return times(plan) == times(before)
 
 
-def next_run(plan: Plan, after: int) -> int:
+def next_run(plan: SchedulePlan, after: int) -> int:
     """The first slot later than an instant within start and end, 0 for none."""
     slot = next_slot(plan.timing, plan.clock, max(after, plan.start - 1))
     return 0 if plan.end and slot > plan.end else slot
@@ -173,8 +175,8 @@ def next_run(plan: Plan, after: int) -> int:
 # -- running
 
 
-def due(plan: Plan, slot: int, fired: int, now: int) -> tuple[list[int], int]:
-    """The slots to run of those from ``slot`` up to now, by the policy for missed ones, and the next one after them.
+def due(plan: SchedulePlan, slot: int, fired: int, now: int) -> tuple[list[int], int]:
+    """The slots to run, of those from ``slot`` up to now, by the policy for missed ones; and the next slot after them.
 
     ``fired``: how many jobs the schedule has made so far.
     """
@@ -190,8 +192,8 @@ def due(plan: Plan, slot: int, fired: int, now: int) -> tuple[list[int], int]:
     return slots, next_run(plan, now)
 
 
-def job_of(plan: Plan, name: str, slot: int, id: str) -> NewJob:
-    """The job of one slot."""
+def job_of(plan: SchedulePlan, name: str, slot: int, id: str) -> NewJob:
+    """The job for one slot."""
     job, meta = plan.job, msgspec.json.decode(plan.job.meta, type=Meta)
     when = from_ms(slot)
     headers = {**meta.headers, NAME_HEADER: name, SLOT_HEADER: when.isoformat() if when else ""}
@@ -203,14 +205,14 @@ def job_of(plan: Plan, name: str, slot: int, id: str) -> NewJob:
 
 
 def jitter_of(jitter: int, name: str, slot: int) -> int:
-    """From 0 to ``jitter``, the same for the same slot on every worker."""
+    """A delay from 0 to ``jitter``, the same on every worker for the same slot."""
     if not jitter:
         return 0
     return int.from_bytes(blake2b(f"{name} {slot}".encode(), digest_size=8).digest()) % (jitter + 1)
 
 
 def with_overlap(job: NewJob, name: str, overlap: Overlap, where: str) -> NewJob:
-    """The job under the terms that keep its runs from overlapping."""
+    """The job with the terms that keep its runs from overlapping."""
     if overlap == "allow":
         return job
     terms = job.terms or Terms()

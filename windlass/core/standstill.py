@@ -1,6 +1,7 @@
-"""Notices of what stands still: told when it begins, not again while it lasts. Reads no clock.
+"""Notices of queues and schedules that stand still: told when the standstill begins, and not again while it lasts.
+Reads no clock.
 
-A book remembers of what was told. What moves again is forgotten, and is news when it stops the next time.
+The book remembers which ones were told. One that moves again is forgotten, and is told anew at its next standstill.
 """
 
 from __future__ import annotations
@@ -8,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from windlass.core.duration import from_ms, show_ms
-from windlass.core.health import NO_WORKER, STUCK, Facts, flow_of, in_words
+from windlass.core.health import NO_WORKER, STUCK, QueueFacts, flow_of, in_words
 from windlass.core.mute import NONE, Muted
-from windlass.core.notice import Book, Notice, Rule, offer
+from windlass.core.notice import Notice, NoticeBook, NoticeRule, offer
 from windlass.core.schedule import GONE
 
 
-def stands_still(facts: Facts, patience: int) -> bool:
-    """Whether nothing has become of a queue's jobs for so long."""
+def stands_still(facts: QueueFacts, patience: int) -> bool:
+    """Whether no job of a queue has ended for so long although jobs wait."""
     flow = flow_of(facts)
     if facts.oldest_ready < patience:
         return False
@@ -23,9 +24,10 @@ def stands_still(facts: Facts, patience: int) -> bool:
 
 
 def tell_of_queues(
-    book: Book, rules: Iterable[Rule], app: str, queues: Mapping[str, Facts], now: int, muted: Muted = NONE
+    book: NoticeBook, rules: Iterable[NoticeRule], app: str, queues: Mapping[str, QueueFacts], now: int,
+    muted: Muted = NONE,
 ) -> None:  # fmt: skip
-    """What is muted is not told, and is news when the mute ends and it still stands still."""
+    """Tell of queues that stand still. A muted queue is told when the mute ends, if it still stands still then."""
     told: list[str] = []
     for rule in rules:
         for name, facts in queues.items() if "stuck" in rule.on else ():
@@ -40,7 +42,7 @@ def tell_of_queues(
 
 
 def tell_of_schedules(
-    book: Book, rules: Iterable[Rule], app: str, gone: Sequence[str], now: int, muted: Muted = NONE
+    book: NoticeBook, rules: Iterable[NoticeRule], app: str, gone: Sequence[str], now: int, muted: Muted = NONE
 ) -> None:  # fmt: skip
     gone = [name for name in gone if ("schedule_paused", name) not in muted]
     for rule in rules:
@@ -50,7 +52,7 @@ def tell_of_schedules(
     book.gone = list(gone)
 
 
-def _queue_notice(app: str, name: str, facts: Facts, now: int) -> Notice:
+def _queue_notice(app: str, name: str, facts: QueueFacts, now: int) -> Notice:
     oldest = show_ms(max(0, facts.oldest_ready))
     words = in_words(flow_of(facts), facts.ready, oldest)
     lines = [

@@ -1,4 +1,6 @@
-"""Tags: short texts that jobs are found by. Some are written, some are made of arguments. Nothing runs by them."""
+"""Tags: short texts that jobs are found by. Users write some; others are made of arguments. They change nothing about
+running.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ def parse_tags(value: object, what: str) -> tuple[str, ...]:
 
 
 def parse_search(value: object, what: str) -> tuple[str, ...]:
-    """The names of arguments."""
+    """Read a ``search`` option: names of arguments."""
     return _texts(value, what)
 
 
@@ -40,7 +42,7 @@ def _texts(value: object, what: str) -> tuple[str, ...]:
 
 
 def make_tags(tags: Sequence[str], search: Sequence[str], arguments: Mapping[str, Any]) -> tuple[str, ...]:
-    """The tags of one call: those written, and ``name:value`` for arguments that can be said in a word."""
+    """The tags of one call: those written, and ``name:value`` for each searched argument that is a short value."""
     made = [f"{name}:{text}" for name in search if (text := _text(arguments.get(name)))]
     return tuple(dict.fromkeys([*tags, *made]))[:MOST]
 

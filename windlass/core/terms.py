@@ -1,7 +1,7 @@
-"""The terms of a job: under which conditions it may come in and start. Values only, and the names made of them.
+"""The terms of a job: the conditions under which it may come in and start. Only values, and names made of them.
 
-A job without terms pays nothing for all this. Engines keep the terms with the record and apply the rules of
-``docs/reference/engine-rules.md``; what is a *function of the arguments* for the user is a value here.
+A job without terms pays nothing for them. Engines keep the terms with the record and apply the rules of
+``docs/reference/engine-rules.md``. What a user wrote as a function of the arguments is a value here.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ DRAINING = "draining"
 
 
 class Policy(IntEnum):
-    """What becomes of a call whose unique key is held by a job that is not over.
+    """What becomes of a call whose unique key is held by an unfinished job.
 
-    KEEP: the holder stays as it is. REPLACE: a holder that has not started gets the new call's arguments. DEBOUNCE: and
-    its delay begins anew. If the holder runs, both keep one successor, which starts when the holder is over.
+    KEEP: the holder stays as it is. REPLACE: a holder that has not started gets the new call's arguments. DEBOUNCE: as
+    REPLACE, and its delay begins anew. If the holder runs, REPLACE and DEBOUNCE keep one successor, which starts when
+    the holder is over.
     """
 
     KEEP = 0
@@ -32,14 +33,15 @@ class Policy(IntEnum):
 
 
 class Terms(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
-    """Everything about one job that concerns when it may start.
+    """All conditions of one job's start.
 
-    ``key``: its lane. ``ordered``: strictly one after the other in that lane. ``seq``: its number in the lane, from 1;
-    0 for none; ``gap``: so long a missing number is waited for (ms). ``units``: what it weighs at every gate.
-    ``breaker``: the gate of that name. ``batch``: it has a lane of its task even where no gate concerns it.
-    ``ageing``: in so many ms of waiting it gains one priority. ``unique``: the key of which there is only one;
-    ``window``: held at least so long (ms); ``most``: a debounced job is put off no longer than this (ms).
-    ``max_ready``: come in only if its queue has fewer ready jobs; ``drop_oldest``: or else in place of the oldest.
+    ``key``: its lane. ``ordered``: jobs of that lane run strictly one after the other. ``seq``: its number in the lane,
+    from 1; 0 for none; ``gap``: how long a missing number is waited for (ms). ``units``: its weight at every gate.
+    ``breaker``: the name of the breaker gate it passes. ``batch``: it goes into a lane of its task even where no gate
+    concerns it. ``ageing``: it gains one priority for each so many ms of waiting. ``unique``: the key that only one
+    unfinished job may have; ``window``: the key is held at least so long (ms); ``most``: a debounced job is put off no
+    longer than this (ms). ``max_ready``: it comes in only if its queue has fewer ready jobs; ``drop_oldest``: if not,
+    it replaces the oldest.
     """
 
     key: str = ""
@@ -72,7 +74,7 @@ def lane_of(terms: Terms | None, task: str, gated: bool) -> str:
 
 
 def is_strict(lane: str) -> bool:
-    """Whether a lane lets one job be under way at a time, and the next only when that one is over."""
+    """Whether a lane lets one job be under way at a time, and the next only when that job is over."""
     return lane[:1] in ("o", "s")
 
 

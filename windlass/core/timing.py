@@ -1,9 +1,9 @@
-"""When a schedule runs: the values that say it, and the arithmetic of their slots. Reads no clock.
+"""When a schedule runs: the values that describe it, and the arithmetic of slots. Reads no clock.
 
 A *slot* is an instant at which a schedule is due, in whole milliseconds since the epoch. An interval counts real time
-from an anchor. A cron line is matched against the wall clock of a zone, and what that clock does at its changes is
-ruled here: ``gap`` for local times that do not exist, ``repeat`` for those that come twice. cronsim reads the lines and
-walks wall clocks without a zone; it decides nothing about changes.
+from an anchor. A cron line is matched against the wall clock of a zone. Where that clock changes, the rules here hold:
+``gap`` for local times that do not exist, ``repeat`` for those that come twice. cronsim reads the lines and walks wall
+clocks without a zone; it decides nothing about changes.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ _FOLDS: dict[str, tuple[int, ...]] = {"first": (0,), "last": (1,), "both": (0, 1
 
 
 class Cron(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="cron"):
-    """Times of a wall clock: cron lines of six fields, seconds first. ``text``: as it was written.
+    """Times of a wall clock, as cron lines of six fields, seconds first. ``text``: the line as it was written.
 
-    ``both_days``: the day of the month and the day of the week must both hold, also where both are restricted.
+    ``both_days``: where both the day of the month and the day of the week are restricted, both must match.
     """
 
     lines: tuple[str, ...]
@@ -74,7 +74,7 @@ Timing = Cron | Every | Once
 
 
 class Clock(msgspec.Struct, frozen=True):
-    """What a timing is read with. ``anchor``: from where intervals count."""
+    """The settings a timing is read with. ``anchor``: the instant from which intervals count."""
 
     tz: str = "UTC"
     gap: Gap = "after"
@@ -88,7 +88,7 @@ class Clock(msgspec.Struct, frozen=True):
 def cron(line: str, *, tz: str = "", second: int = 0) -> Cron:
     """``cron("0 9 * * 1-5", tz="Europe/Berlin")``: minute, hour, day of the month, month, day of the week.
 
-    Also ``@hourly``, ``@daily``, ``@weekly``, ``@monthly``, ``@yearly``. ``second``: so many seconds past each minute.
+    Also ``@hourly``, ``@daily``, ``@weekly``, ``@monthly``, ``@yearly``. ``second``: the second of the minute.
     """
     if not isinstance(line, str):
         raise ConfigError(f"cron({line!r}): give a text such as '0 9 * * 1-5'")
@@ -112,7 +112,7 @@ def cron(line: str, *, tz: str = "", second: int = 0) -> Cron:
 
 
 def check_lines(timing: Cron, what: str) -> None:
-    """That every line can be read and comes at some time."""
+    """Check that every line can be read and matches some instant."""
     for line in timing.lines:
         try:
             simulator = _parse(line, timing.both_days)
@@ -161,7 +161,7 @@ def describe(timing: Timing) -> str:
 
 
 def next_slot(timing: Timing, clock: Clock, after: int) -> int:
-    """The first slot later than an instant, 0 for none."""
+    """The first slot later than ``after``, 0 for none."""
     if isinstance(timing, Once):
         return timing.at if timing.at > after else 0
     if isinstance(timing, Every):
@@ -171,17 +171,17 @@ def next_slot(timing: Timing, clock: Clock, after: int) -> int:
         simulator = _parse(line, timing.both_days)
         gap, repeat = clock.gap, clock.repeat
         if len(simulator.hours) == 24:
-            # A line for every hour runs by real time, as with Debian's cron: nothing is made up for, nothing left out.
+            # A line for every hour runs by real time, as with Debian's cron: no slot is repeated or left out.
             gap, repeat = "skip", "both"
         for fold in _FOLDS[repeat]:
             found.append(_next_at_wall(simulator, zone, after, fold, gap))
             if not _comes_twice(after, zone) and not _comes_twice(found[-1], zone):
-                break  # both folds would find the same
+                break  # both passes of a repeated hour would find the same slot
     return min((slot for slot in found if slot), default=0)
 
 
 def newest_slots(timing: Timing, clock: Clock, first: int, last: int, most: int) -> list[int]:
-    """The newest slots from ``first`` up to ``last``, both included; at most so many, oldest first."""
+    """The newest slots from ``first`` up to ``last``, both included: at most ``most``, oldest first."""
     if last < first or most < 1:
         return []
     if isinstance(timing, Every):
@@ -202,7 +202,7 @@ def newest_slots(timing: Timing, clock: Clock, first: int, last: int, most: int)
 
 
 def remark(timing: Timing, clock: Clock, slot: int) -> str:
-    """What the wall clock does at a slot: a word for previews, empty on an ordinary day."""
+    """What the wall clock does at a slot, as a word for previews; empty on an ordinary day."""
     if not isinstance(timing, Cron):
         return ""
     zone = ZoneInfo(clock.tz)
@@ -229,21 +229,22 @@ def _parse(line: str, both_days: bool) -> CronSim:
 
 
 def _walk(simulator: CronSim, start: datetime) -> Iterator[datetime]:
-    """The wall times of a line later than ``start``, which has no zone; none for fifty years: the end."""
+    """The wall times of a line later than ``start``, without a zone. It ends where fifty years have no match."""
     own = copy.copy(simulator)
     own.dt = start.replace(microsecond=0)
     return own
 
 
 def _next_at_wall(simulator: CronSim, zone: ZoneInfo, after: int, fold: int, gap: str) -> int:
-    """The first slot later than ``after``, of times that come twice only the first (fold 0) or the last (1).
+    """The first slot later than ``after``; of wall times that come twice only the first (fold 0) or the last (1)
+    counts.
 
-    Slots so picked are in the order of their wall times, which makes this a walk.
+    The slots picked this way are in the order of their wall times, so one walk finds them.
     """
     wall = _wall(after, zone)
     start = wall.replace(tzinfo=None, fold=0)
     if fold and not wall.fold:
-        # In the first pass of an hour that comes twice: what the clock showed before will come again.
+        # In the first pass of a repeated hour the clock will show earlier times again.
         start -= (_instant(wall, zone, 1) - _instant(wall, zone, 0)) * _MS
     for naive in _walk(simulator, start):
         slot = _slot_of(naive, zone, fold, gap)
@@ -253,7 +254,7 @@ def _next_at_wall(simulator: CronSim, zone: ZoneInfo, after: int, fold: int, gap
 
 
 def _slot_of(naive: datetime, zone: ZoneInfo, fold: int, gap: str) -> int:
-    """The instant of a wall time; 0 for one that does not exist and is left out."""
+    """The instant of a wall time; 0 for a time that does not exist and is left out."""
     slot = _instant(naive, zone, fold)
     if _wall(slot, zone).replace(tzinfo=None, fold=0) == naive:
         return slot
@@ -261,7 +262,7 @@ def _slot_of(naive: datetime, zone: ZoneInfo, fold: int, gap: str) -> int:
 
 
 def _end_of_gap(naive: datetime, zone: ZoneInfo) -> int:
-    """The first instant after the gap a wall time is in."""
+    """The first instant after the gap that contains a wall time."""
     before, behind = _instant(naive, zone, 1) // 1000, _instant(naive, zone, 0) // 1000
     offset = _wall(behind * 1000, zone).utcoffset()
     while behind - before > 1:
@@ -274,7 +275,7 @@ def _end_of_gap(naive: datetime, zone: ZoneInfo) -> int:
 
 
 def _comes_twice(instant: int, zone: ZoneInfo) -> bool:
-    """Whether the wall clock shows this instant's time at another one too."""
+    """Whether the wall clock shows this instant's time at another instant too."""
     wall = _wall(instant, zone)
     return wall.utcoffset() != wall.replace(fold=1 - wall.fold).utcoffset()
 

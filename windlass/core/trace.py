@@ -1,4 +1,4 @@
-"""What a trace's header says, without the packages of any tracer."""
+"""Reads a trace's id from its header, without any tracing package."""
 
 from __future__ import annotations
 

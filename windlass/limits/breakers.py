@@ -22,7 +22,7 @@ from windlass.core.breaker import FORCED_CLOSED, FRESH, Counters, Mode, Rules
 from windlass.core.duration import Duration, to_ms
 from windlass.core.hints import did_you_mean
 from windlass.core.ids import check_name
-from windlass.core.parsers import choice, whole
+from windlass.core.option_parsers import choice, whole
 from windlass.core.terms import breaker_gate
 from windlass.errors import BreakerOpen, Cancel, ConfigError, Reject, Retry, Snooze, StoreError
 from windlass.limits.locks import check_place

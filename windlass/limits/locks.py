@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 from windlass.calls.call import new_id
 from windlass.calls.context import current_or_none
 from windlass.core.duration import Duration, show_ms, to_ms
-from windlass.core.flow import fit
+from windlass.core.flow_rules import fit
 from windlass.errors import Busy, ConfigError, LockLost, StoreError, StoreUnavailable, WindlassError
 from windlass.store.items import Item, Put, put_one, read_one
 

@@ -1,7 +1,7 @@
-"""Alert rules for Prometheus: what an operator should be told of, written from a few thresholds. Pure.
+"""Alert rules for Prometheus, made from a few thresholds. Pure.
 
-Rules hold for each queue by itself; one that has thresholds of its own is taken out of the common rule. Scrapes of
-several dashboards of one app are counted once: their series differ in ``instance`` only, and the largest counts.
+A rule holds for each queue by itself; a queue with thresholds of its own is left out of the common rule. If several
+dashboards of one app are scraped, their series differ only in ``instance``, and the largest counts.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ EVERY = 15.0
 
 
 class Thresholds(msgspec.Struct, frozen=True):
-    """Above these an alert fires; None is never. ``ready``: jobs, for five minutes. ``oldest``: seconds that the oldest
-    ready job waits. ``failures``: in a minute. ``dead``: new dead letters, in five minutes.
+    """An alert fires above these; None never fires. ``ready``: jobs, for five minutes. ``oldest``: seconds the oldest
+    ready job has waited. ``failures``: per minute. ``dead``: new dead letters, in five minutes.
     """
 
     ready: int | None = 10_000
@@ -33,7 +33,9 @@ class Thresholds(msgspec.Struct, frozen=True):
 
 
 class Alert(msgspec.Struct, frozen=True, kw_only=True):
-    """One rule. ``lasts``: so long it must hold, in Prometheus's words. ``queue``: that it is for this queue alone."""
+    """One rule. ``lasts``: how long it must hold before it fires, in Prometheus's form. ``queue``: set if it is for
+    this queue alone.
+    """
 
     name: str
     expr: str
@@ -48,7 +50,7 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_thresholds(given: Mapping[str, str], base: Thresholds, where: str) -> Thresholds:
-    """Texts such as ``{"ready": "500", "oldest": "1m", "dead": "off"}`` over the base."""
+    """Texts such as ``{"ready": "500", "oldest": "1m", "dead": "off"}``, laid over the base."""
     known = Thresholds.__struct_fields__
     for name in given:
         if name not in known:
@@ -97,7 +99,7 @@ def parse_queue(text: str, base: Thresholds) -> tuple[str, Thresholds]:
 def make_alerts(
     base: Thresholds, queues: Mapping[str, Thresholds], *, lag: float | None = 0.5, every: float = EVERY
 ) -> list[Alert]:
-    """``every``: the scrape interval in seconds; a window must have some scrapes in it."""
+    """The alerts. ``every``: the scrape interval in seconds, as a window must contain some scrapes."""
     found: list[Alert] = []
     for make in (_backlog, _oldest, _failures(every), _dead(every)):
         found += _per_queue(make, base, queues)
@@ -108,7 +110,7 @@ _Make = Callable[[Thresholds, str], Alert | None]
 
 
 def _per_queue(make: _Make, base: Thresholds, queues: Mapping[str, Thresholds]) -> Iterator[Alert]:
-    """The common rule without the queues whose own rule would be another, and theirs."""
+    """The common rule, without the queues whose own rule would differ, and the rules of those queues."""
     common = make(base, "")
     own = {name: made for name, limits in queues.items() if (made := make(limits, "")) != common}
     if common is not None:
@@ -185,13 +187,13 @@ def _dead(every: float) -> _Make:
 
 
 def _window(minutes: int, every: float) -> int:
-    """In minutes. A rate needs two scrapes, and one may fail: in a window of fewer than four there would be none."""
+    """A window in minutes. A rate needs two scrapes, and one may fail, so a window has at least four."""
     return max(minutes, -int(-every * 4 // 60))
 
 
 def _grown(counter: str, minutes: int, most: int) -> str:
-    """A counter grew by more than this. A series that begins with a number above 0 has no increase: it counts whole, if
-    it is new, and not only seen for the first time because nothing was scraped before.
+    """A condition: a counter grew by more than this. A series that begins above 0 has no increase, so it counts whole
+    if it is new, and not just seen for the first time after a gap in scraping.
     """
     new = f"({counter} unless {counter} offset {minutes}m) and on (job, instance) windlass_store_up offset {minutes}m"
     return f"{_once(f'increase({counter}[{minutes}m])')} > {most} or {_once(new)} > {most}"
@@ -239,7 +241,7 @@ def _of_the_store() -> Iterator[Alert]:
 
 
 def as_yaml(alerts: list[Alert], group: str = "windlass") -> str:
-    """A file of rules, as Prometheus and Mimir read it."""
+    """The rules as a file, as Prometheus and Mimir read it."""
     lines = ["groups:", f"  - name: {_quoted(group)}", "    rules:"]
     for alert in alerts:
         labels = {"severity": alert.severity, **({"queue": alert.queue} if alert.queue else {})}

@@ -1,4 +1,6 @@
-"""What a process child measures for its worker: the metrics of the user's code there. Loaded by name, in the child."""
+"""How a process child measures itself for its worker: the metrics of the user's code there. The child loads
+it by name.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import sys
 
 
 def measure() -> bytes:
-    """A snapshot, or nothing where no code has metrics: then nothing is imported for them either."""
+    """A snapshot; nothing if no code has metrics, and then nothing is imported either."""
     if "prometheus_client" not in sys.modules:
         return b""
     from prometheus_client import REGISTRY

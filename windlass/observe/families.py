@@ -1,7 +1,7 @@
-"""Metric families as plain values: read from a registry, sent between processes, added up, and put into words.
+"""Metric families as plain values: read from a registry, sent between processes, added up, and written as text.
 
-Over processes counters, histograms and summaries are added up; so are gauges, of those that live, unless the gauge says
-otherwise. The words are prometheus_client's own. Must not know what is measured.
+Counters, histograms and summaries of several processes are added up. So are the gauges of live processes, unless the
+gauge says otherwise. The text is prometheus_client's own. This module does not know what is measured.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Point(msgspec.Struct, array_like=True):
 
 
 class Family(msgspec.Struct, array_like=True):
-    """Points that belong together. ``mode``: how those of several processes become one: sum, max or min."""
+    """The points of one metric. ``mode``: how those of several processes become one: sum, max or min."""
 
     name: str
     kind: str
@@ -51,7 +51,7 @@ class Family(msgspec.Struct, array_like=True):
 
 
 def read_registry(registry: CollectorRegistry) -> list[Family]:
-    """What a registry has now. Runs collectors of the user, which may raise anything."""
+    """The families a registry has now. Runs collectors of the user, which may raise anything."""
     return [
         Family(
             metric.name, metric.type, metric.documentation,
@@ -63,7 +63,7 @@ def read_registry(registry: CollectorRegistry) -> list[Family]:
 
 
 def _mode(registry: Any, metric: Metric) -> str:
-    """A gauge may say it, in the words that prometheus_client has for its own way over processes."""
+    """How a gauge is to be added up, in prometheus_client's words for several processes."""
     if metric.type in ("info", "stateset"):
         return "max"
     known: dict[str, Any] = getattr(registry, "_names_to_collectors", {})
@@ -72,7 +72,7 @@ def _mode(registry: Any, metric: Metric) -> str:
 
 
 def add_up(sets: Iterable[list[Family]]) -> list[Family]:
-    """The families of several processes as those of one. Where two disagree on a kind, the first is right."""
+    """The families of several processes as those of one. If two disagree on a kind, the first is right."""
     found: dict[str, Family] = {}
     points: dict[str, dict[tuple[str, ...], Point]] = {}
     for families in sets:
@@ -91,13 +91,13 @@ def _add(known: dict[tuple[str, ...], Point], family: Family) -> None:
         if before is None:
             known[point.key] = Point(point.name, point.labels, point.value)
         else:
-            # When it began to be counted is the one number of a counter that is none.
+            # A counter's ``_created`` is an instant and is not added up.
             mode = "min" if family.lasts and point.name.endswith("_created") else family.mode
             before.value = _MODES.get(mode, _MODES["sum"])(before.value, point.value)
 
 
 def lasting(families: Iterable[Family]) -> list[Family]:
-    """What of a process outlives it."""
+    """The families that still count when their process is gone."""
     return [family for family in families if family.lasts]
 
 
@@ -117,7 +117,7 @@ class _Given(Collector):
         return self._metrics
 
     def describe(self) -> Iterable[Metric]:
-        """None: a registry asks for names when it is given a collector, and these are for one reading only."""
+        """Nothing: a registry asks a new collector for its names, and these are for one reading only."""
         return []
 
 

@@ -14,7 +14,7 @@ RATE = "$__rate_interval"
 
 
 class Line(NamedTuple):
-    """One query and how its lines are called."""
+    """One query, and the name of its lines."""
 
     expr: str
     legend: str
@@ -32,7 +32,7 @@ class Panel(NamedTuple):
 
 
 def _counted(metric: str, by: str, chosen: str = _TASKS) -> str:
-    """A rate. Two dashboards of one app tell the same: the largest of each series counts, and not the sum."""
+    """The query for a rate. Two dashboards of one app report the same series, so the largest counts and not the sum."""
     return f"sum by ({by}) (max without (instance, pod) (rate({metric}{{{chosen}}}[{RATE}])))"
 
 
@@ -48,7 +48,7 @@ def _quantiles(metric: str) -> tuple[Line, ...]:
 
 
 def _panels() -> dict[str, list[Panel]]:
-    """By row."""
+    """The panels by row."""
     return {"Flow": _flow(), "Time": _time(), "Trouble": _trouble(), "Limits": _limits(), "Workers": _workers()}
 
 
@@ -129,7 +129,7 @@ def _workers() -> list[Panel]:
 
 
 def make_dashboard(app: str = "") -> dict[str, Any]:
-    """The whole of it; ``app`` is in its title."""
+    """The whole dashboard; ``app`` is in its title."""
     name = re.sub(r"[^a-z0-9]+", "-", app.lower()).strip("-")[:30]
     return {
         "title": f"Windlass: {app}" if app else "Windlass",
@@ -168,7 +168,7 @@ def _variable(name: str, label: str, query: str) -> dict[str, Any]:
 
 
 def _laid_out(rows: dict[str, list[Panel]]) -> list[dict[str, Any]]:
-    """From left to right and down, each row under its title."""
+    """The rows with the positions of their panels, each row under its title."""
     made: list[dict[str, Any]] = []
     y = 0
     for title, panels in rows.items():

@@ -1,8 +1,8 @@
-"""The store's numbers for Prometheus: counters of all that ever happened, and how things are now.
+"""The store's numbers for Prometheus: counters of everything that ever happened, and the state now.
 
-They are of the whole app, whichever process is asked, and exact: engines count in the write that changes a job. A
-scrape is a handful of reads, some shared with the dashboard's own. Labels are names of queues, tasks, gates and
-schedules, of which bounded numbers are told apart; what is beyond is told together, and that it is.
+They cover the whole app, whichever process is asked, and are exact: engines count in the write that changes a job. A
+scrape is a handful of reads, some shared with the dashboard. Labels are names of queues, tasks, gates and schedules. A
+bounded number of names get series of their own; the rest are counted together, and a metric says so.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from windlass import __version__
 from windlass.app import Windlass
 from windlass.console.desk import Desk
 from windlass.console.queues import queue_names
-from windlass.console.snapshot import Snapshot, snapshot, store_info
+from windlass.console.store_state import StoreState, store_info, store_state
 from windlass.core.access import Access
 from windlass.core.breaker import Mode
 from windlass.core.chart import OTHER
@@ -29,8 +29,8 @@ from windlass.errors import StoreError
 from windlass.limits.breakers import info_of
 from windlass.limits.gates import LimitInfo, limit_info
 from windlass.observe.families import as_text
-from windlass.observe.making import number, numbers
 from windlass.observe.names import DEAD, ENDS, FAILURES, JOBS, SETTLED
+from windlass.observe.prometheus_metrics import number, numbers
 from windlass.observe.workers import worker_metrics
 from windlass.operate.standing import slots_of
 from windlass.operate.timetable import Schedule, read_all
@@ -62,7 +62,7 @@ async def store_metrics(app: Windlass) -> bytes:
 async def _read(app: Windlass) -> list[Metric]:
     desk = Desk(app, Access(user="metrics"), "code")
     store = await desk.store()
-    now, totals = await snapshot(desk), await store.totals()
+    now, totals = await store_state(desk), await store.totals()
     schedules = await read_all(store)
     gates = _gates(now)
     info = await store_info(desk)
@@ -88,10 +88,10 @@ _Counted = dict[_Pair, dict[str, int]]
 
 
 def _fold(app: Windlass, totals: Iterable[Total]) -> tuple[_Counted, int]:
-    """Counts by pair of queue and task, and how many pairs are told together.
+    """Counts by pair of queue and task, and how many pairs are counted together.
 
-    Declared tasks are there before anything happens: a counter that begins above 0 has no increase that an alert could
-    see. A pair that was once told apart stays so: else a counter would go back when it leaves the others.
+    Declared tasks have series before anything happens: a counter that begins above 0 has no increase that an alert
+    could see. A pair that once had a series of its own keeps it, or the common counter would go back.
     """
     counted: _Counted = defaultdict(dict)
     for task in app.tasks.values():
@@ -123,7 +123,7 @@ def _counters(counted: _Counted) -> Iterator[Metric]:
 # -- how things are
 
 
-def _queues(now: Snapshot, names: list[str]) -> Iterator[Metric]:
+def _queues(now: StoreState, names: list[str]) -> Iterator[Metric]:
     infos = {info.name: info for info in now.queues}
     known = [infos.get(name) or QueueInfo(name=name) for name in names]
     told = [*known[:QUEUES], *([_together(known[QUEUES:])] if known[QUEUES:] else [])]
@@ -133,7 +133,7 @@ def _queues(now: Snapshot, names: list[str]) -> Iterator[Metric]:
     oldest = {(queue.name,): max(0, queue.oldest_ready) / 1000 for queue in told}
     yield numbers("windlass_queue_oldest_ready_seconds", oldest)
     yield numbers("windlass_queue_lanes", {(queue.name,): queue.lanes for queue in told})
-    # Nobody serves a queue by the name of the others, and an alert must not take that for a lack of workers.
+    # No worker serves a queue called OTHER, and an alert must not take that for a lack of workers.
     served = {name: workers for name, workers in serving.items() if name != OTHER}
     yield numbers("windlass_queue_workers", {(name,): len(workers) for name, workers in served.items()})
     slots = {(name,): sum(worker.presence.concurrency for worker in workers) for name, workers in served.items()}
@@ -143,7 +143,7 @@ def _queues(now: Snapshot, names: list[str]) -> Iterator[Metric]:
 
 
 def _states(queue: QueueInfo) -> dict[str, int]:
-    """All states a dashboard draws, also where there is no job."""
+    """All states a dashboard draws, also those without jobs."""
     return {**dict.fromkeys(("ready", "running", "scheduled", "waiting", "failed"), 0), **queue.counts}
 
 
@@ -158,15 +158,17 @@ def _together(queues: list[QueueInfo]) -> QueueInfo:
     return whole
 
 
-def _workers(now: Snapshot) -> Iterator[Metric]:
+def _workers(now: StoreState) -> Iterator[Metric]:
     alive = [worker for worker in now.workers if worker.alive]
     yield numbers("windlass_workers", {("alive",): len(alive), ("lost",): len(now.workers) - len(alive)})
     yield number("windlass_slots", sum(worker.presence.concurrency for worker in alive))
     yield number("windlass_slots_used", sum(slots_of(worker).busy for worker in alive))
 
 
-def _gates(now: Snapshot) -> list[LimitInfo]:
-    """Gates of queues, tasks and breakers that say something. Those of keys are as many as there are keys."""
+def _gates(now: StoreState) -> list[LimitInfo]:
+    """The gates of queues, tasks and breakers that say something. Gates of keys are left out, as there are as many as
+    keys.
+    """
     known = [
         gate for gate in now.gates.values() if gate.note or gate.closed_for or gate.waiting or gate.limits != NO_LIMITS
     ]
@@ -184,8 +186,8 @@ def _limits(gates: list[LimitInfo]) -> Iterator[Metric]:
     yield numbers("windlass_gate_opens_seconds", opens)
 
 
-def _breakers(app: Windlass, now: Snapshot) -> Metric:
-    """Those that the app names, and those with a gate in the store."""
+def _breakers(app: Windlass, now: StoreState) -> Metric:
+    """The breakers the app names, and those with a gate in the store."""
     prefix = breaker_gate("")
     names = {task.layer["breaker"] for task in app.tasks.values() if task.layer.get("breaker")} | app.breakers.keys()
     names |= {name.removeprefix(prefix) for name in now.gates if name.startswith(prefix)}

@@ -1,7 +1,7 @@
-"""Every metric that Windlass makes: its kind, its labels and what it means. Nothing is counted here.
+"""Every metric that Windlass makes: its kind, its labels and its meaning. Nothing is counted here.
 
-``STORE`` is what the dashboard's ``/metrics`` tells of the whole app, ``WORKER`` what a worker tells of itself. They
-share no name, so that a sum over both never counts a job twice. No label ever has an id in it.
+``STORE`` has the metrics of the whole app, which the dashboard's ``/metrics`` serves, and ``WORKER`` those of one
+worker. They share no name, so that a sum over both never counts a job twice. No label ever has an id in it.
 """
 
 from __future__ import annotations

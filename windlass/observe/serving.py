@@ -1,7 +1,7 @@
 """A port for Prometheus: answers ``GET /metrics`` with a text, in threads of its own.
 
-It has no password: whoever reaches the port sees the names of queues and tasks. So it listens on this machine alone
-unless told otherwise. Must not keep its process from anything, whatever clients do.
+It has no password: every client that reaches the port sees the names of queues and tasks. So it listens on this machine
+alone unless told otherwise. Whatever clients do, the process must not suffer.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class _Handler(BaseHTTPRequestHandler):
         return "windlass"
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nobody wants a line for every scrape."""
+        """Log nothing: a line for every scrape is of no use."""
 
 
 class _Server(ThreadingMixIn, TCPServer):
@@ -69,7 +69,7 @@ class _Server(ThreadingMixIn, TCPServer):
         super().__init__(address, _Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        # Clients that hang must cost this process a few threads and no more.
+        # Clients that hang may take a few threads of this process and no more.
         if self._room.acquire(blocking=False):
             super().process_request(request, client_address)
         else:
@@ -82,12 +82,12 @@ class _Server(ThreadingMixIn, TCPServer):
             self._room.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is nobody's business."""
+        """Ignore a client that went away."""
         log.debug("a scrape broke off: %s", client_address)
 
 
 class Port:
-    """Listens from the moment it is made; port 0 takes a free one, which ``url`` says."""
+    """Listens from the moment it is made; port 0 takes a free one, which ``url`` tells."""
 
     def __init__(self, host: str, port: int, text: Callable[[], bytes]) -> None:
         try:
@@ -112,7 +112,7 @@ def shown(host: str, port: int) -> str:
 
 
 def serve(host: str, port: int) -> tuple[Port, Gathered]:
-    """A port that tells what is gathered, and where to put it."""
+    """A port that serves gathered snapshots, and the receiver that takes them in."""
     gathered = Gathered()
     found = Port(host, port, lambda: describe(gathered.total()))
     log.info("metrics are at %s", found.url)
@@ -120,5 +120,5 @@ def serve(host: str, port: int) -> tuple[Port, Gathered]:
 
 
 def meter_of_one(gathered: Gathered) -> Meter:
-    """For a worker that serves its own port: it is the one process there is."""
+    """The meter of a worker that serves its own port: it is the only process."""
     return Meter(lambda words: gathered.heard(os.getpid(), words))

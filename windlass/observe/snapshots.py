@@ -1,7 +1,8 @@
-"""Snapshots: what one process measured, to be sent to another, added to those of others, and put into words.
+"""Snapshots: what one process measured, to be sent to another process, added to others', and written as text.
 
-They go from a process child to its worker and from a worker to its supervisor. Whoever gathers them keeps the last of
-each process, and of the dead what lasts: so a counter never goes back. Must not know where the numbers come from.
+They go from a process child to its worker and from a worker to its supervisor. The receiver keeps the last snapshot of
+each live process. Of processes that are gone it keeps the counters, so that no sum of counters ever goes back. This
+module does not know where the numbers come from.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from prometheus_client import Metric
 
 from windlass.core.chart import CELLS, OTHER, Series, Sheet, add_series, merge
 from windlass.observe.families import Family, add_up, as_metrics, as_text, lasting
-from windlass.observe.making import histogram, number, numbers
 from windlass.observe.names import DEATHS, ERRORS, FOLDED, LARGEST, LOST, RUN, RUNS, WAIT, WHOLE
+from windlass.observe.prometheus_metrics import histogram, number, numbers
 
 log = logging.getLogger("windlass.metrics")
 
@@ -25,7 +26,9 @@ PAIRS = 500
 
 
 class Snapshot(msgspec.Struct, omit_defaults=True):
-    """A process at a moment. ``counts`` and ``gauges`` by name; ``families``: what the user's code measures."""
+    """The measurements of one process at one moment. ``counts`` and ``gauges`` by name; ``families``: metrics of the
+    user's code.
+    """
 
     series: list[Series] = []
     counts: dict[str, float] = {}
@@ -33,13 +36,13 @@ class Snapshot(msgspec.Struct, omit_defaults=True):
     families: list[Family] = []
 
 
-# Not JSON: a user's gauge may be infinite or no number.
+# Not JSON: a user's gauge may be infinite or NaN.
 encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Snapshot).decode
 
 
 def decode(words: bytes) -> Snapshot:
-    """A snapshot that can be added to others; ValueError where it is none."""
+    """A snapshot that can be added to others; ValueError if the bytes are none."""
     found = _decode(words)
     for series in found.series:
         if any(len(cells) not in (0, CELLS) for cells in (series.wait, series.run, series.whole)):
@@ -48,7 +51,7 @@ def decode(words: bytes) -> Snapshot:
 
 
 def add(snapshots: Iterable[Snapshot]) -> Snapshot:
-    """Several processes as one."""
+    """The snapshots of several processes as one."""
     every = list(snapshots)
     whole = Snapshot(merge(Sheet(one.series) for one in every).series, {}, {}, add_up(one.families for one in every))
     for one in every:
@@ -61,7 +64,7 @@ def add(snapshots: Iterable[Snapshot]) -> Snapshot:
 
 
 class Gathered:
-    """The last words of each process, and what lasts of those that are gone. From any thread."""
+    """The last snapshot of each process, and the counters of those that are gone. Any thread may use it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -72,7 +75,7 @@ class Gathered:
     def heard(self, pid: int, words: bytes) -> None:
         try:
             said = decode(words)
-        except Exception as error:  # user code that found the pipe, and may say anything; what was said before holds
+        except Exception as error:  # user code that found the pipe may send anything; the snapshot before it is kept
             if not self._warned:
                 log.warning("process %d told no metrics but something else: %s", pid, error)
             self._warned = True
@@ -88,16 +91,16 @@ class Gathered:
 
     def total(self) -> Snapshot:
         with self._lock:
-            # The living first: where the code has changed, their word on a metric holds.
+            # Live processes first: if the code of a metric has changed, theirs is right.
             every = [*self._living.values(), self._dead]
-        return add(every)  # which changes none of them, and may take its time
+        return add(every)  # outside the lock, as it changes none of the snapshots and may take long
 
 
 # -- in words
 
 
 def describe(found: Snapshot) -> bytes:
-    """Prometheus's text format."""
+    """The snapshot in Prometheus's text format."""
     return as_text([*_own(found), *as_metrics(found.families)])
 
 
@@ -116,7 +119,7 @@ def _own(found: Snapshot) -> Iterator[Metric]:
 
 
 def _fold(series: list[Series]) -> tuple[list[Series], int]:
-    """Those beyond the cap as one. They come in the order of their names."""
+    """The series, sorted by name, with those beyond the cap added together."""
     if len(series) <= PAIRS:
         return series, 0
     rest = Series(OTHER, OTHER, {})

@@ -1,6 +1,7 @@
-"""What spans say, by OpenTelemetry's conventions for messaging, and how a trace travels in a job's headers.
+"""The names and attributes of spans, by OpenTelemetry's conventions for messaging, and how a trace travels in a job's
+headers.
 
-Values in, values out: begins no spans and keeps none.
+Values in, values out: it begins no spans and keeps none.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ PARENT, STATE, BAGGAGE = "traceparent", "tracestate", "baggage"
 UNSAMPLED_ENDS = frozenset("02468ace")
 """A ``traceparent`` that ends so names a trace that is not recorded: its flags are hexadecimal, the last bit counts."""
 
-# The key of the span in a context, which has no public name; to set it that way copies the context twice.
+# The key of the span in a context. It has no public name, and the public way to set it copies the context twice.
 (_SPAN,) = set_span_in_context(INVALID_SPAN, Context())
 _trace, _baggage = TraceContextTextMapPropagator(), W3CBaggagePropagator()
 
@@ -41,7 +42,7 @@ _trace, _baggage = TraceContextTextMapPropagator(), W3CBaggagePropagator()
 
 
 def inject(context: Context | None = None) -> dict[str, str]:
-    """A context, the current one if none is given, as headers."""
+    """A context, by default the current one, as headers."""
     headers: dict[str, str] = {}
     span = get_current_span(context)
     if isinstance(span, Unsampled):
@@ -53,14 +54,14 @@ def inject(context: Context | None = None) -> dict[str, str]:
 
 
 def extract(headers: Mapping[str, str]) -> Context:
-    """The context that headers bring, and nothing of the current one: a worker's own is no job's."""
+    """The context that headers carry. Nothing of the current one is used: a worker's own trace is not the job's."""
     return _baggage.extract(headers, _trace.extract(headers, Context()))
 
 
 class Unsampled(NonRecordingSpan):
-    """Stands in a context for a trace that is not recorded: spans below it are none, and its id travels on.
+    """Marks a context whose trace is not recorded: no spans begin below it, and its trace id travels on.
 
-    Nothing is read from its headers before somebody asks: most jobs never do.
+    Its headers are read only when they are asked for, which most jobs never do.
     """
 
     __slots__ = ("_known", "_read")
@@ -71,7 +72,7 @@ class Unsampled(NonRecordingSpan):
 
     @property
     def headers(self) -> dict[str, str]:
-        """Those of its trace; a job that came without any gets an id here."""
+        """The headers of its trace; a job that came without any gets a trace id here."""
         if PARENT not in self._read:
             self._read = {PARENT: f"00-{random.getrandbits(128) or 1:032x}-{random.getrandbits(64) or 1:016x}-00"}
         return {name: self._read[name] for name in (PARENT, STATE) if name in self._read}
@@ -99,7 +100,7 @@ def without_span(context: Context) -> Context:
 
 
 def links_to(jobs: Iterable[Current]) -> list[Link]:
-    """From each of these jobs to its send, where that is known."""
+    """Links from these jobs to the spans that sent them, where those are known."""
     found = [(job.id, get_current_span(extract(job.headers)).get_span_context()) for job in jobs]
     return [Link(context, {"messaging.message.id": id}) for id, context in found if context.is_valid]
 
@@ -119,12 +120,12 @@ def operation(kind: str, queue: str) -> Attributes:
 
 
 def span_name(said: Attributes) -> str:
-    """``send emails``; without the queue where there is no one queue."""
+    """The name of a span: ``send emails``; without the queue if there are several."""
     return f"{said['messaging.operation.name']} {said.get('messaging.destination.name', '')}".rstrip()
 
 
 def of_send(drafts: Sequence[Draft]) -> Attributes:
-    """One call, or many: then what they have in common."""
+    """The attributes of one call, or those that many calls have in common."""
     first = drafts[0]
     said = operation("send", common(draft.resolved.queue for draft in drafts))
     if task := common(draft.task for draft in drafts):
@@ -150,7 +151,7 @@ def of_settle(moves: Sequence[Transition], queue: str, refused: Collection[str])
 
 
 def common(values: Iterable[str]) -> str:
-    """The one value there is, or none."""
+    """The value, if all are equal; else nothing."""
     found = set(values)
     return found.pop() if len(found) == 1 else ""
 

@@ -1,7 +1,8 @@
-"""OpenTelemetry tracing: a span for each send, run and settle, and one trace from the caller to all that follows.
+"""OpenTelemetry tracing: a span for each send, run and settle, and one trace from the caller to everything that
+follows.
 
-Needs the API of OpenTelemetry only; where spans go is what the program sets up. Must never cost a job more than time:
-what a tracer raises is logged, and the job goes on. A trace that is not sampled must cost next to nothing.
+It needs only OpenTelemetry's API; the program decides where spans go. Tracing may cost a job nothing but time: what a
+tracer raises is logged, and the job goes on. A trace that is not sampled must cost next to nothing.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def trace(
 
     @app.on_stop
     async def flush(state: SimpleNamespace) -> None:
-        """What a batch of spans still holds goes out before the worker is gone."""
+        """Send what the span processor still holds, before the worker is gone."""
         provider = tracer_provider or get_tracer_provider()
         if hasattr(provider, "force_flush"):
             await asyncio.to_thread(tracing.safely, lambda: provider.force_flush(FLUSH_MS), None)
@@ -109,9 +110,9 @@ def check_sample(sample: object) -> None:
 
 
 class Came(NamedTuple):
-    """What a job's headers bring: the context of a trace that is recorded, or that of one that is not.
+    """What a job's headers carry: the context of a recorded trace, or that of one that is not recorded.
 
-    Jobs that were sent in one call bring the same bytes, and are mostly met in a row: those are read once.
+    Jobs sent in one call carry the same bytes and are mostly met in a row, so those are read once.
     """
 
     meta: bytes | None = None
@@ -120,7 +121,7 @@ class Came(NamedTuple):
 
 
 class Record:
-    """The process span of a run, from its start until the store has heard what became of it."""
+    """The process span of a run, from its start until the store has answered about it."""
 
     __slots__ = ("context", "ended", "error", "events", "queue", "span")
 
@@ -131,14 +132,14 @@ class Record:
         self.error: bytes | None = None
 
     def note(self, move: Transition | None) -> None:
-        """What became of the job, or of one of a batch."""
+        """Note what became of the job, or of one job of a batch."""
         event = move.event if move is not None else "lost"
         self.events[event] = None
         if move is not None and event in FAULTS:
             self.error = self.error or move.error
 
     def end(self) -> None:
-        """Also when its code still runs: the job is over then, and a thread that was given up may never end."""
+        """End the span, even if the code still runs: the job is over, and a thread that was given up may never end."""
         span, at = self.span, self.ended or time_ns()
         outcome = next(iter(self.events), "lost") if len(self.events) < 2 else "mixed"
         span.set_attribute("windlass.outcome", outcome)
@@ -162,12 +163,12 @@ class Tracing:
     def __init__(self, tracer: Tracer, sample: float | None, linked: bool) -> None:
         self._tracer, self._sample, self._linked = tracer, sample, linked
         self._open: dict[Current, Record] = {}
-        self._members: dict[Current, Record] = {}  # of batches, whose span is one
+        self._members: dict[Current, Record] = {}  # by member of a batch, which has one span for all
         self._settling: dict[str, Record] = {}
         self._came = Came()
 
     def safely(self, call: Callable[[], T], otherwise: T) -> T:
-        """Whatever is wrong with somebody's tracer is not the job's fault."""
+        """Call a tracer and log what it raises: a faulty tracer must not harm the job."""
         try:
             return call()
         except Exception:
@@ -175,7 +176,7 @@ class Tracing:
             return otherwise
 
     def _keeps(self, parent: SpanContext) -> bool:
-        """Whether to begin a span. Who is called follows the caller; who begins a trace draws lots."""
+        """Whether to begin a span. A called job follows its caller; a job that begins a trace is sampled at random."""
         return parent.trace_flags.sampled if parent.is_valid else self._begins()
 
     def _begins(self) -> bool:
@@ -199,11 +200,11 @@ class Tracing:
         return answers
 
     def _begin_send(self, drafts: list[Draft]) -> Span | None:
-        """The span of a call, if it is to have one; its jobs carry the trace either way."""
+        """The span of a call, if it gets one. Its jobs carry the trace in either case."""
         context: Context | None = None
         here = get_current_span()
         if len(drafts) == 1 and PARENT in drafts[0].headers:
-            context = spans.extract(drafts[0].headers)  # the caller knows better where this belongs
+            context = spans.extract(drafts[0].headers)  # the caller's own headers win
             here = get_current_span(context)
         if isinstance(here, spans.Unsampled):
             stamp(drafts, spans.inject(context))
@@ -220,7 +221,9 @@ class Tracing:
     # -- the jobs of schedules
 
     def firing(self, job: NewJob) -> Told:
-        """Each begins a trace. All workers try; who comes too late never ends its span, and so none is seen."""
+        """Begin a trace for a schedule's job. All workers try; the span of one that comes too late is never ended, so
+        never seen.
+        """
         span = self.safely(lambda: self._begin_fire(job), None)
 
         def tell(taken: bool) -> None:
@@ -244,14 +247,16 @@ class Tracing:
     # -- process
 
     def around_run(self, job: Current, call_next: Run) -> Awaitable[Any]:
-        """Not a coroutine itself: a run whose trace is not sampled is to have no more around it than before."""
+        """Not a coroutine itself, so that a run of an unsampled trace has nothing more around it than without
+        tracing.
+        """
         try:
             came = self._came
             if job.claim.meta != came.meta:
                 came = self._read(job)
             record: Record | None = None
             if came.recorded is None:
-                attach(came.unsampled or Context())  # for good: the context is the run's own
+                attach(came.unsampled or Context())  # never detached, as the context belongs to this run
             else:
                 record = self._begin_run(job, came.recorded)
         except Exception:
@@ -263,7 +268,7 @@ class Tracing:
         headers = job.headers
         parent = headers.get(PARENT)
         if not parent:
-            # A batch has no headers, only its members do. Lots are drawn for each job.
+            # A batch has no headers, only its members do, and each member is sampled for itself.
             begins = job.members or self._begins()
             return Came(recorded=Context()) if begins else Came(unsampled=spans.unsampled_context(headers))
         if parent[-1:] in UNSAMPLED_ENDS:
@@ -273,7 +278,7 @@ class Tracing:
         return self._came
 
     def _begin_run(self, job: Current, context: Context) -> Record | None:
-        """The span of a run; None where there is to be none, which what is below it is then told."""
+        """The span of a run. None if it gets none; the code below it is then told so."""
         links: list[Link] = []
         if job.members:
             links = spans.links_to(job.members)
@@ -294,7 +299,7 @@ class Tracing:
         return record
 
     def _keeps_batch(self, links: Sequence[Link]) -> bool:
-        """One that has a job of a recorded trace is recorded; where nothing is known of any, lots are drawn."""
+        """Whether to record a batch: yes if a member's trace is recorded; if no member has a trace, at random."""
         return any(link.context.trace_flags.sampled for link in links) if links else self._begins()
 
     async def _run(self, record: Record, call_next: Run) -> Any:
@@ -323,9 +328,9 @@ class Tracing:
     # -- settle
 
     def answered(self, moves: Sequence[Transition], refused: Collection[str], began: int) -> None:
-        """From when an exchange was sent until the store answered: a span in each trace it settled jobs of.
+        """For the time from sending an exchange to the store's answer, a span in each trace it settled jobs of.
 
-        Under load those are many, and one span without a parent then has links to all their runs.
+        Under load those traces are many; then one span without a parent links to all their runs.
         """
         if not self._settling:
             return
@@ -357,12 +362,12 @@ class Tracing:
 
 
 def receive(headers: dict[str, str]) -> None:
-    """In a process child: let what it runs be a part of the trace its job is in."""
+    """In a process child: continue the trace of the child's job."""
     attach(spans.extract(headers))
 
 
 def stamp(drafts: Sequence[Draft], headers: dict[str, str]) -> None:
-    """Put the trace into jobs' headers. One of several that brought a trace of its own keeps it."""
+    """Put the trace into the headers of jobs. A job that brought a trace of its own keeps it."""
     for draft in drafts:
         if not draft.headers:
             draft.headers = headers
@@ -381,7 +386,7 @@ def end_send(span: Span, kind: str, text: str) -> None:
 
 
 def tag_record(record: logging.LogRecord) -> bool:
-    """Let a log record name the trace and the span it was written in, empty outside of any."""
+    """Add the names of the current trace and span to a log record; empty outside of a trace."""
     context = get_current_span().get_span_context()
     record.trace_id = f"{context.trace_id:032x}" if context.is_valid else ""
     record.span_id = f"{context.span_id:016x}" if context.is_valid else ""
@@ -389,7 +394,7 @@ def tag_record(record: logging.LogRecord) -> bool:
 
 
 def keep_sampled(record: logging.LogRecord) -> bool:
-    """Drop what is no warning and was written in a trace that is not recorded."""
+    """Drop records below a warning that were written in a trace that is not recorded."""
     if record.levelno >= logging.WARNING:
         return True
     context = get_current_span().get_span_context()

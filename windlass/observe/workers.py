@@ -1,6 +1,6 @@
-"""What a worker tells of itself: its tracker's counts and histograms, how it is, and what the user's code measures.
+"""A worker's own metrics: its tracker's counts and histograms, its state, and what the user's code measures.
 
-Per job nothing of this runs: about once a second a snapshot is made of what the worker counts anyway.
+None of this runs per job: about once a second a snapshot is made of what the worker counts anyway.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from prometheus_client import REGISTRY, CollectorRegistry
 from windlass.observe.families import Family, add_up, read_registry
 from windlass.observe.names import ERRORS, LOST
 from windlass.observe.snapshots import Gathered, Snapshot, describe, encode
-from windlass.worker.gather import Measures
 from windlass.worker.memory import resident_bytes
+from windlass.worker.process_metrics import Measures
 from windlass.worker.service import Worker
 
 log = logging.getLogger("windlass.metrics")
@@ -32,7 +32,7 @@ IN_CHILD = "windlass.observe.child:measure"
 
 
 def measure(worker: Worker) -> Snapshot:
-    """The worker's own numbers; on its loop."""
+    """The worker's own numbers. Call it on the worker's loop."""
     executor = worker.executor
     gauges: dict[str, float] = {
         "windlass_worker_processes": 1,
@@ -48,16 +48,16 @@ def measure(worker: Worker) -> Snapshot:
 
 
 def worker_metrics(worker: Worker, registry: CollectorRegistry | None = REGISTRY) -> bytes:
-    """An embedded worker's numbers in Prometheus's text format; to be called on its loop.
+    """An embedded worker's numbers in Prometheus's text format. Call it on the worker's loop.
 
-    ``registry``: whose metrics are there as well; None where the program serves its own already.
+    ``registry``: a registry whose metrics are added; None if the program already serves its own.
     """
     families = read_registry(registry) if registry is not None else []
     return describe(msgspec.structs.replace(measure(worker), families=families))
 
 
 class Meter:
-    """Lives with a worker and tells its snapshot to ``tell``: about once a second, and for the last time at its end."""
+    """Lives with a worker and sends its snapshot to ``tell``, about once a second and once more at its end."""
 
     def __init__(self, tell: Callable[[bytes], None]) -> None:
         self._tell = tell
@@ -65,7 +65,7 @@ class Meter:
         self.measures = Measures(IN_CHILD, self._children)
         self._families: list[Family] = []
         self._failing = False
-        # Its own thread: collectors are the user's code and may take their time.
+        # In a thread of its own: collectors are user code and may be slow.
         self._thread = ThreadPoolExecutor(1, "windlass-metrics")
 
     async def start(self, worker: Worker) -> None:
@@ -95,7 +95,7 @@ class Meter:
         return spent
 
     def _collect(self) -> list[Family]:
-        """What the user's code measures, here and in children. If that fails, what it was before."""
+        """What the user's code measures, here and in children. If that fails, the last measurement is kept."""
         try:
             self._families = read_registry(REGISTRY)
             self._failing = False

@@ -16,7 +16,7 @@ from windlass.calls.handle import Handle, JobInfo, job_info
 from windlass.core import codec
 from windlass.core.duration import show_ms
 from windlass.core.event import Event, check_kinds, expand, parse_cursor
-from windlass.core.flow import Asked, key_text, make_terms, unique_key
+from windlass.core.flow_rules import Asked, key_text, make_terms, unique_key
 from windlass.core.hints import did_you_mean
 from windlass.core.job import Job, State
 from windlass.core.links import Inject

@@ -19,9 +19,9 @@ from windlass.calls.task import Task, task_name
 from windlass.core.duration import Duration, to_ms
 from windlass.core.hints import did_you_mean
 from windlass.core.keep import DEFAULT_KEEP
-from windlass.core.notice import CAUSED, KINDS, DeadLetter, Kind, Notice, Rule, letter_id, matches
+from windlass.core.notice import CAUSED, KINDS, DeadLetter, Kind, Notice, NoticeRule, letter_id, matches
+from windlass.core.option_parsers import whole
 from windlass.core.options import RunSettings, RunsIn
-from windlass.core.parsers import whole
 from windlass.core.retry import Exponential, Matchers
 from windlass.errors import ConfigError, PayloadError, WindlassError
 from windlass.operate.targets import Email, Webhook
@@ -65,7 +65,7 @@ class Notices:
     def __init__(self, app: Windlass) -> None:
         self._app = app
         self.handlers: dict[str, Handler] = {}
-        self.rules: dict[str, Rule] = {}
+        self.rules: dict[str, NoticeRule] = {}
         self._targets: dict[str, Target] = {}
 
     def __bool__(self) -> bool:
@@ -91,7 +91,7 @@ class Notices:
                 raise ConfigError(f"{where}: on= has {kind!r}{did_you_mean(str(kind), KINDS)}; give some of {KINDS}")
         if not isinstance(target, Webhook | Email) and not callable(target):
             raise ConfigError(f"{where}: give a function of one notice, a Webhook or an Email")
-        rule = Rule(
+        rule = NoticeRule(
             key="", on=tuple(on), queue=queue, burst=whole(1, 1_000_000)(burst, f"{where}: burst"),
             every=to_ms(every, f"{where}: every"), stuck_after=to_ms(stuck_after, f"{where}: stuck_after"),
         )  # fmt: skip
@@ -100,7 +100,7 @@ class Notices:
         if TASK not in self._app.tasks:
             self._app.add_task(self._deliver, {**_EVERY_OF_ITS_KIND, "name": TASK, "timeout": "2m", "result": False})
 
-    def _key(self, target: Target, rule: Rule) -> str:
+    def _key(self, target: Target, rule: NoticeRule) -> str:
         """A name for the rule that every process and the next deployment find again, and that betrays no secret."""
         if isinstance(target, Webhook | Email):
             name = f"{target.kind}-{short_hash(target.identity)}"

@@ -16,7 +16,7 @@ import msgspec
 from windlass.core import safe
 from windlass.core.hints import did_you_mean
 from windlass.core.ids import check_name
-from windlass.core.parsers import choice
+from windlass.core.option_parsers import choice
 from windlass.errors import ConfigError, NotFound
 from windlass.store.answers import MAX_BATCH
 from windlass.store.base import Store

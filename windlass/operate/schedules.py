@@ -27,8 +27,8 @@ from windlass.core.options import CALL_NAMES, parse_options
 from windlass.core.schedule import (
     GONE,
     POLICY_NAMES,
-    Plan,
     Policies,
+    SchedulePlan,
     begin,
     check_schedule_name,
     decode_plan,
@@ -146,7 +146,7 @@ class Schedules:
         for declare in mine:
             declare(task)
 
-    def plans(self) -> dict[str, Plan]:
+    def plans(self) -> dict[str, SchedulePlan]:
         """What the code declares, for a worker that starts."""
         if self._waiting:
             raise ConfigError(f"@app.schedule on {self._waiting[0][0]!r}, which is no task: add @app.task")
@@ -178,7 +178,7 @@ class Schedules:
             raise ConfigError(f"{where}: args is {args!r}; give a list, or kwargs=")
         return Entry(str(name), timing, called, tuple(args), dict(kwargs or {}), call, fields)
 
-    def _plan(self, entry: Entry, code: bool) -> Plan:
+    def _plan(self, entry: Entry, code: bool) -> SchedulePlan:
         """The plan, with its job made: checked and encoded like any call."""
         where, app = f"schedule {entry.name}", self._app
         task = app.tasks.get(entry.task)
@@ -189,7 +189,7 @@ class Schedules:
         source = f"schedule:{entry.name}"
         job = msgspec.structs.replace(draft.to_job(source, Meta(source).encode()), id="")
         job = with_overlap(job, entry.name, entry.fields.get("overlap", "allow"), where)
-        return Plan(timing=entry.timing, job=job, code=code, **entry.fields)
+        return SchedulePlan(timing=entry.timing, job=job, code=code, **entry.fields)
 
     # -- at run time
 
@@ -298,7 +298,7 @@ class Schedules:
         slots = runs(plan, instant_ms(start, "start") - 1 if start else now, instant_ms(end, "end") if end else 0)
         return [local(slot, plan.tz) for slot, _ in zip(slots, range(n), strict=False)]
 
-    def plan_of(self, timing: Timing, now: int, options: Mapping[str, object]) -> Plan:
+    def plan_of(self, timing: Timing, now: int, options: Mapping[str, object]) -> SchedulePlan:
         """A plan that runs nothing, to look at its times."""
         entry = self._entry("preview", timing, "preview", (), {}, options)
         return begin(self._plan(entry, code=False), now)[0]
@@ -367,7 +367,7 @@ class SyncSchedules:
 # -- reading
 
 
-def runs(plan: Plan, after: int, until: int = 0) -> Iterator[int]:
+def runs(plan: SchedulePlan, after: int, until: int = 0) -> Iterator[int]:
     """The slots of a plan later than an instant."""
     slot = next_run(plan, after)
     while slot and (not until or slot <= until):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from windlass.core.health import Facts
+from windlass.core.health import QueueFacts
 from windlass.core.job import State
 from windlass.core.limits import fits
 from windlass.store.flow import GateInfo
@@ -28,12 +28,12 @@ def slots_of(worker: WorkerInfo) -> Slots:
     return Slots(min(claims, slots), max(claims - slots, 0))
 
 
-def facts_of(queue: QueueInfo, workers: Sequence[WorkerInfo], gate: GateInfo | None, quiet: int | None) -> Facts:
+def facts_of(queue: QueueInfo, workers: Sequence[WorkerInfo], gate: GateInfo | None, quiet: int | None) -> QueueFacts:
     """``workers``: all there are. ``gate``: the queue's own. ``quiet``: ms since something was done, if known."""
     serving = [worker for worker in workers if worker.alive and queue.name in worker.presence.queues]
     gate = gate or GateInfo(name="")
     limits = gate.limits
-    return Facts(
+    return QueueFacts(
         ready=queue.counts.get(State.READY, 0), running=queue.counts.get(State.RUNNING, 0), quiet=quiet,
         oldest_ready=queue.oldest_ready, paused=bool(limits.paused) or gate.closed_for > 0,
         draining=bool(limits.draining), workers=len(serving),

@@ -16,8 +16,8 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from windlass.core.addresses import host_refusal, is_loopback, parse_allowed
 from windlass.core.duration import Duration, to_ms
+from windlass.core.network_addresses import host_refusal, is_loopback, parse_allowed
 from windlass.core.notice import Notice
 from windlass.core.packages import pip_install
 from windlass.errors import ConfigError, WindlassError

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from windlass.core.address import redact_url
 from windlass.core.hints import did_you_mean
 from windlass.core.packages import pip_install
+from windlass.core.store_url import redact_url
 from windlass.errors import ConfigError
 from windlass.store.base import Store, StoreSettings
 

@@ -18,7 +18,7 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 
-from windlass.core.addresses import Allowed, refusal
+from windlass.core.network_addresses import Allowed, refusal
 from windlass.errors import WindlassError
 
 if TYPE_CHECKING:

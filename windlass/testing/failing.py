@@ -45,7 +45,7 @@ OPERATIONS = frozenset(name for part in (Jobs, Flow, Graphs, Items, Reads) for n
 Kind = Literal["fail", "lose_reply", "delay", "duplicate"]
 
 
-class Order(msgspec.Struct):
+class FailOrder(msgspec.Struct):
     """One order: what happens to the next ``times`` calls of an operation."""
 
     operation: str
@@ -59,39 +59,39 @@ class Faults:
     """The orders, obeyed first come first served per operation, and a count of the calls. Shared by many stores."""
 
     def __init__(self) -> None:
-        self._orders: list[Order] = []
+        self._orders: list[FailOrder] = []
         self._lock = threading.Lock()
         self.calls: Counter[str] = Counter()
 
     def fail(self, operation: str, error: Exception | None = None, times: int = 1) -> None:
         """The call fails and nothing is applied."""
-        self._order(Order(operation, "fail", times, error))
+        self._order(FailOrder(operation, "fail", times, error))
 
     def lose_reply(self, operation: str, error: Exception | None = None, times: int = 1) -> None:
         """The call is applied, and the caller hears StoreUnavailable: what a cut connection does."""
-        self._order(Order(operation, "lose_reply", times, error))
+        self._order(FailOrder(operation, "lose_reply", times, error))
 
     def delay(self, operation: str, seconds: float, times: int = 1) -> None:
         """The call is applied after so many real seconds."""
-        self._order(Order(operation, "delay", times, seconds=seconds))
+        self._order(FailOrder(operation, "delay", times, seconds=seconds))
 
     def duplicate(self, operation: str, times: int = 1) -> None:
         """The call is applied twice and the second answer returned: what a resend does."""
-        self._order(Order(operation, "duplicate", times))
+        self._order(FailOrder(operation, "duplicate", times))
 
     def clear(self) -> None:
         """Forget orders not yet obeyed."""
         with self._lock:
             self._orders.clear()
 
-    def _order(self, fault: Order) -> None:
+    def _order(self, fault: FailOrder) -> None:
         if fault.operation not in OPERATIONS:
             hint = did_you_mean(fault.operation, OPERATIONS)
             raise ConfigError(f"a store has no operation {fault.operation!r}{hint}")
         with self._lock:
             self._orders.append(fault)
 
-    def take(self, operation: str) -> Order | None:
+    def take(self, operation: str) -> FailOrder | None:
         """What is ordered for this call, used up by it."""
         with self._lock:
             self.calls[operation] += 1

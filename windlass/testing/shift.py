@@ -28,12 +28,12 @@ from windlass.store.jobs import BeatReply, Presence, Want
 from windlass.worker.children import Children
 from windlass.worker.executor import Executor
 from windlass.worker.graphs import Graphs
-from windlass.worker.notes import NoteBuffer
+from windlass.worker.note_buffer import NoteBuffer
 from windlass.worker.notifier import Notifier
-from windlass.worker.plan import declarations, declare_limits, default_queues
 from windlass.worker.runner import TIMED_OUT, Elsewhere, Run, judge, run_blocking, run_on_loop, timed_out
 from windlass.worker.scheduler import Scheduler
 from windlass.worker.threads import Done, Threads
+from windlass.worker.worker_options import declarations, declare_limits, default_queues
 
 if TYPE_CHECKING:
     from windlass.app import Windlass

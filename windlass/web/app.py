@@ -26,7 +26,7 @@ from windlass.web.auth import Authorize, Entrance
 from windlass.web.door import Admission, Door
 from windlass.web.openapi import openapi
 from windlass.web.problems import answer_error
-from windlass.web.site import STATIC, Settings, Site
+from windlass.web.site import STATIC, Site, SiteSettings
 
 
 def windlass_dashboard(
@@ -40,7 +40,7 @@ def windlass_dashboard(
     in it, ``$WINDLASS_WEB_KEY`` or a new one at each start. ``redact``: names whose values nobody sees, such
     as ``["*password*"]``. The rest is ``windlass.web.site.Settings``.
     """
-    settings = Settings(
+    settings = SiteSettings(
         title=title, environment=environment, trace_url=trace_url, refresh=refresh, streams=streams,
         open_probes=open_probes,
     )  # fmt: skip
@@ -53,7 +53,7 @@ def windlass_dashboard(
         exception_handlers=handlers,
         lifespan=closing,
     )
-    dashboard.router.redirect_slashes = False  # it would make an absolute address from a header
+    dashboard.router.redirect_slashes = False  # it would build an absolute address from a header
     dashboard.state.site = site
     dashboard.state.key = entrance.local.key if entrance.local else ""
     return dashboard
@@ -78,6 +78,6 @@ class Files(StaticFiles):
 
 @asynccontextmanager
 async def closing(dashboard: Starlette) -> AsyncIterator[None]:
-    """Where a server does say that it stops: let go of the store."""
+    """Close the store's connection, on servers that tell applications when they stop."""
     yield
     await dashboard.state.site.app.close()

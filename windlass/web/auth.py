@@ -1,8 +1,8 @@
-"""Who is asking, and what they may do. Ways in: names and passwords, tokens, the user's own function; or none of them
-and the link with its key (``local.py``).
+"""Who is asking, and what they may do. A dashboard lets users in by names and passwords, tokens, or the user's own
+function; without any of them by a link with a key (``local_entrance.py``).
 
-Passwords and tokens are kept and compared as hashes, in constant time. Every failure costs the asker a moment, and many
-of them make the next wait (``throttle.py``).
+Passwords and tokens are kept and compared as hashes, in constant time. Every failure costs the client a moment, and
+many failures make the next try wait (``guessing.py``).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from starlette.responses import Response
 
 from windlass.app import Windlass
 from windlass.core.access import Access, make_access
-from windlass.core.throttle import Strikes
+from windlass.core.strikes import Strikes
 from windlass.errors import ConfigError
 from windlass.web.credentials import Denied, Instead, basic_of, bearer_of
-from windlass.web.local import Local
-from windlass.web.throttle import Throttle
+from windlass.web.guessing import GuessLimiter
+from windlass.web.local_entrance import Local
 
 Verdict = Access | Response | None
 Authorize = Callable[[Request], Verdict | Awaitable[Verdict]]
@@ -53,14 +53,14 @@ class Basic:
 
     def __call__(self, request: Request) -> Access | None:
         user, colon, password = basic_of(request)
-        # The hash of nothing stands for an unknown user: who does not exist takes as long to refuse as who does.
+        # An unknown user is compared with the hash of nothing, so that the refusal takes as long as a known user's.
         wanted, access = self._users.get(user, (_digest(""), None))
         right = hmac.compare_digest(wanted, _digest(password))
         return access if right and colon else None
 
     @property
     def secret(self) -> str:
-        """Known to whoever knows the passwords, and to nobody else."""
+        """A key that only the passwords' owner can derive."""
         return "".join(sorted(password.hex() for password, _ in self._users.values()))
 
     def knows(self, user: str) -> bool:
@@ -85,14 +85,14 @@ class Token:
 
     def __call__(self, request: Request) -> Access | None:
         token = bearer_of(request)
-        return self._tokens.get(_digest(token)) if token else None  # looked up by its hash: nothing is compared
+        return self._tokens.get(_digest(token)) if token else None  # looked up by its hash, so no secret is compared
 
     @property
     def secret(self) -> str:
         return "".join(sorted(token.hex() for token in self._tokens))
 
     def knows(self, user: str) -> bool:
-        """Whose a wrong token would be, nobody can say."""
+        """Always false: nothing tells whose a wrong token would be."""
         return False
 
 
@@ -122,7 +122,7 @@ def _digest(text: str) -> bytes:
 
 
 class Entrance:
-    """The ways in of one dashboard. ``redact``: hidden from everybody, whatever their own access says."""
+    """The ways into one dashboard. ``redact``: names hidden from all users, whatever their access says."""
 
     def __init__(self, app: Windlass, auth: Authorize | Sequence[Authorize] | None, redact: Sequence[str] = ()) -> None:
         self.ways: tuple[Authorize, ...] = (
@@ -135,16 +135,16 @@ class Entrance:
             raise ConfigError("auth: an empty list lets nobody in; leave auth out for this machine only, read-only")
         self.local = None if self.ways else Local()
         self._ours = [way for way in self.ways if isinstance(way, Basic | Token)]
-        self._throttle = Throttle(app, _digest("".join(sorted(way.secret for way in self._ours))))
+        self._throttle = GuessLimiter(app, _digest("".join(sorted(way.secret for way in self._ours))))
         self._redact = tuple(redact)
 
     @property
     def challenge(self) -> str:
-        """Ours say how they want to be asked; a function of the user does not, and Bearer opens no dialog."""
+        """How to sign in, for WWW-Authenticate. A user's own function gives none, and Bearer opens no dialog."""
         return ", ".join(way.challenge for way in self.ways if isinstance(way, Basic | Token)) or Token.challenge
 
     async def access(self, request: Request) -> Access:
-        """What the asker may do, or ``Denied``."""
+        """The access of the user who asks, or ``Denied``."""
         access = self.local(request) if self.local else await self._ask(request)
         return msgspec.structs.replace(access, redact=(*access.redact, *self._redact)) if self._redact else access
 
@@ -157,7 +157,7 @@ class Entrance:
         access: Access | None = None
         try:
             access = await self._by_any_way(request)
-        finally:  # a function of the user may also answer by itself
+        finally:  # also when a function of the user answers the request itself
             if access is not None:
                 self._throttle.forgive(before)
             elif guess is not None:

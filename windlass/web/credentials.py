@@ -1,4 +1,4 @@
-"""What a request shows of who asks, and the ways of not being let in."""
+"""The credentials that a request shows, and the ways to refuse it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 
 class Denied(Exception):
-    """Not let in. ``challenge``: what WWW-Authenticate says; empty where signing in does not help."""
+    """The request is refused. ``challenge``: what WWW-Authenticate says; empty where signing in would not help."""
 
     def __init__(self, text: str, challenge: str = "") -> None:
         super().__init__(text)
@@ -18,7 +18,7 @@ class Denied(Exception):
 
 
 class Instead(Exception):
-    """Not let in, and the user's function has an answer of its own."""
+    """The request is refused with an answer that the user's function gave."""
 
     def __init__(self, response: Response) -> None:
         super().__init__("answered by authorize()")
@@ -26,7 +26,7 @@ class Instead(Exception):
 
 
 class TooMany(Exception):
-    """Not looked at: too much was wrong before. ``seconds``: when to try again."""
+    """The credentials are not looked at, after too many failures. ``seconds``: when to try again."""
 
     def __init__(self, seconds: int) -> None:
         super().__init__(f"too many wrong names, passwords or tokens; try again in {seconds} s")
@@ -34,14 +34,14 @@ class TooMany(Exception):
 
 
 def bearer_of(request: Request) -> str:
-    """The Bearer token, empty without one. Browsers never send one by themselves: who does is a script, and no other
-    site can make it do so.
+    """The Bearer token; empty without one. A browser never sends one by itself, so the client is a script, and no other
+    site can have caused the request.
     """
     return _credentials(request, "bearer")
 
 
 def basic_of(request: Request) -> tuple[str, str, str]:
-    """Name, colon and password; all empty where there are none."""
+    """Name, colon and password as the request shows them; all empty where there are none."""
     try:
         return base64.b64decode(_credentials(request, "basic"), validate=True).decode().partition(":")
     except (binascii.Error, UnicodeDecodeError):

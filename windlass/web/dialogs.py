@@ -1,6 +1,7 @@
-"""Every dialog's words, in one table: what it asks, what its one button does, and what the other leaves as it is.
+"""The words of all dialogs, in one table: what a dialog asks, what its button does, and what the other button leaves as
+it is.
 
-The button that acts names the action by verb and object, the way back says what stays: beside "Cancel job", a button
+The acting button names the action by verb and object, the other one says what stays: beside "Cancel job", a button
 "Cancel" could mean either. Templates and scripts take these words and write none of their own.
 """
 
@@ -10,10 +11,10 @@ import msgspec
 
 
 class Dialog(msgspec.Struct, frozen=True, kw_only=True):
-    """``go``: what happens; ``keep``: what stays where it does not; empty where there is nothing to decide.
+    """``go``: the label of the acting button; ``keep``: that of the other one, empty where there is nothing to decide.
 
-    In a title, ``{what}`` stands for a name and ``{jobs}`` for a number of jobs, which the script knows. ``danger``: it
-    takes something away.
+    In a title, ``{what}`` stands for a name and ``{jobs}`` for a number of jobs, which the script fills in. ``danger``:
+    the action takes something away.
     """
 
     title: str

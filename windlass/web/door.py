@@ -1,5 +1,5 @@
-"""The door every request goes through: headers on every answer, who is asking, what may change something, and errors
-as answers.
+"""The middleware every request passes: it admits the user, guards changes, puts headers on every answer, and makes
+answers of errors.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from windlass.console.console import Console
 from windlass.core.access import Access
 from windlass.web.auth import Entrance
 from windlass.web.credentials import bearer_of
-from windlass.web.guard import SAFE, check_unsafe, seal_of
+from windlass.web.csrf import SAFE, check_unsafe, seal_of
 from windlass.web.headers import with_headers
 from windlass.web.problems import answer_error, is_gone
 from windlass.web.site import Site, route_path
@@ -25,7 +25,7 @@ Admit = Callable[[Request], Awaitable[None]]
 
 
 class Door:
-    """Middleware around all routes. ``admit`` raises where somebody may not come in."""
+    """Middleware around all routes. ``admit`` raises if the request must not pass."""
 
     def __init__(self, routes: ASGIApp, admit: Admit | None = None) -> None:
         self._routes, self._admit = routes, admit
@@ -54,12 +54,14 @@ class Door:
             await self._routes(scope, receive, answer)
         except Exception as error:
             if started or is_gone(error):
-                raise  # half an answer is out: all that is left is to cut it off
+                raise  # half of the answer has been sent, so the connection can only be cut
             await (await answer_error(request, error))(scope, receive, answer)
 
 
 class Admission:
-    """Who comes in to the dashboard. Behind it ``request.state`` has ``access``, ``console``, ``token``, ``seal``."""
+    """Admits users to the dashboard. Behind it ``request.state`` has ``access``, ``console``, ``token`` and
+    ``seal``.
+    """
 
     def __init__(self, site: Site, entrance: Entrance) -> None:
         self._site, self._entrance = site, entrance

@@ -1,6 +1,7 @@
-"""Headers every answer has, errors too: nothing runs that is not ours, nobody frames it, nothing is kept by caches.
+"""The headers of every answer, errors included: only our own scripts run, no other site frames the page, no cache keeps
+it.
 
-Nothing else in the dashboard sets these; an answer that needs another cache rule (static files) says so itself.
+Nothing else in the dashboard sets these headers; an answer with another cache rule (static files) sets it itself.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ FIXED = {
 
 
 def with_headers(send: Send) -> Send:
-    """The same channel, with the headers put on every start of an answer."""
+    """The same channel, with the headers added to the start of each answer."""
 
     async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":

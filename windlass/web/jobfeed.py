@@ -1,7 +1,7 @@
 """One job's events as server-sent events: its state and progress, its log lines, its end.
 
-All streams of a process share one look at the store per second, whatever their number; while nothing happens in the
-store that look is one small read.
+All streams of a process share one look at the store per second, however many there are. While nothing happens in the
+store, that look is one small read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from windlass.app import Windlass
-from windlass.console import rows
+from windlass.console import job_rows
 from windlass.console.show import MOST_TEXT, decoded, safe
 from windlass.core.access import EVERYTHING, Access
 from windlass.core.job import Job, LogLine, State
@@ -32,7 +32,7 @@ OVER = "over"
 
 
 class JobState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where a job is. ``progress`` in percent; ``result`` and ``error`` at its end, where they are shown."""
+    """The state of a job. ``progress`` in percent; ``result`` and ``error`` at its end, where they may be shown."""
 
     id: str
     state: str
@@ -48,12 +48,12 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return msgspec.structs.replace(self, data=access.clean(self.data))
 
     def bare(self) -> JobState:
-        """For eyes without the right to see values."""
+        """The state for a reader without the right to see values."""
         return msgspec.structs.replace(self, message="", data=None)
 
 
 class Watch:
-    """The jobs that somebody on this event loop looks at, read together."""
+    """The jobs that streams of this event loop follow, read together."""
 
     def __init__(self, app: Windlass, every: float = EVERY_SECONDS) -> None:
         self._app = app
@@ -77,14 +77,14 @@ class Watch:
                 self._lines = {key: lines for key, lines in self._lines.items() if key[0] != id}
 
     async def job(self, id: str) -> Job | None:
-        """As it was at the last look."""
+        """The job as it was at the last look."""
         if id not in self._jobs:
             client = await self._app.client()
             (self._jobs[id],) = await client.store.get([id])
         return self._jobs[id]
 
     async def lines(self, id: str, after: int) -> list[LogLine]:
-        """Log lines behind a number. Who is at the same number shares the read until the next look."""
+        """The log lines behind a number. Readers at the same number share the read until the next look."""
         known = self._lines
         if (id, after) not in known:
             client = await self._app.client()
@@ -101,7 +101,7 @@ class Watch:
         for start in range(0, len(ids), MAX_BATCH):
             part = ids[start : start + MAX_BATCH]
             self._jobs.update(zip(part, await client.store.get(part), strict=True))
-            self._lines = {}  # anew, not cleared: lines being read now may be older than these records
+            self._lines = {}  # a new dict: lines that are being read now may be older than these records
         return True
 
 
@@ -110,8 +110,8 @@ Show = Callable[[Job], JobState | None]
 
 
 async def job_messages(watch: Watch, id: str, show: Show, logs: bool, last: str, once: bool) -> Source:
-    """``state`` whenever it differs from what the reader saw last, ``log`` lines, and ``end`` at the end."""
-    place = Place.read(last)
+    """``state`` whenever it differs from what the reader saw last, ``log`` for lines, and ``end`` at the end."""
+    place = FeedPosition.read(last)
     yield retry(EVERY_SECONDS)
     with watch.on(id):
         while True:
@@ -120,7 +120,7 @@ async def job_messages(watch: Watch, id: str, show: Show, logs: bool, last: str,
                 job = await watch.job(id)
                 lines = await watch.lines(id, place.line) if logs and job is not None else []
             except StoreError:
-                full = False  # away: the poll goes on trying, and its return is news
+                full = False  # the store is away: the poll goes on trying, and reports its return
             else:
                 full = len(lines) == MAX_BATCH
                 for part in news(id, job, lines, show, place):
@@ -131,16 +131,16 @@ async def job_messages(watch: Watch, id: str, show: Show, logs: bool, last: str,
                 yield BEAT
 
 
-class Place:
-    """Where a reader is: the run, the last log line, and what the state looked like. It travels as the event's id."""
+class FeedPosition:
+    """How far a reader has read: the run, the last log line, and the state it saw. It travels as the event's id."""
 
     def __init__(self, run: int = 0, line: int = -1, look: str = "") -> None:
         self.run, self.line, self.look = run, line, look
         self.over = False
 
     @classmethod
-    def read(cls, last: str) -> Place:
-        """An id that is not ours begins anew."""
+    def read(cls, last: str) -> FeedPosition:
+        """Read the position from an event id; an id that is not ours starts from the beginning."""
         run, _, rest = last.partition(".")
         line, _, look = rest.partition(".")
         if len(last) > 100 or not run.isdecimal() or not (line == "-1" or line.isdecimal()):
@@ -151,7 +151,7 @@ class Place:
         return f"{self.run}.{self.line}.{self.look}"
 
 
-def news(id: str, job: Job | None, lines: Sequence[LogLine], show: Show, place: Place) -> Iterator[bytes]:
+def news(id: str, job: Job | None, lines: Sequence[LogLine], show: Show, place: FeedPosition) -> Iterator[bytes]:
     state = show(job) if job is not None else None
     if job is None or state is None:
         place.over = True
@@ -180,9 +180,9 @@ def job_stream(
 
 
 def state_of(job: Job, show: Sequence[str]) -> JobState:
-    """What cannot be read is left out: it must not end the stream."""
-    progress = rows.progress_of(job) if "progress" in show else None
-    error = rows.error_of(job) if job.state is State.FAILED and "error" in show else None
+    """The state of a job. What cannot be read is left out, so that it does not end the stream."""
+    progress = job_rows.progress_of(job) if "progress" in show else None
+    error = job_rows.error_of(job) if job.state is State.FAILED and "error" in show else None
     ended = job.state is State.SUCCEEDED and "result" in show
     return JobState(
         id=job.id, state=job.state, run=job.run, attempts=job.attempt,
@@ -193,5 +193,5 @@ def state_of(job: Job, show: Sequence[str]) -> JobState:
 
 
 def told(text: str) -> str:
-    """A text of users that every encoder takes and no event is too long for."""
+    """A text of users made safe for every encoder, and cut to fit an event."""
     return safe(text[:MOST_TEXT])

@@ -1,6 +1,6 @@
 """``job_events``: one job's events for the browsers of an application's own users, mounted in that application.
 
-It shows nothing to anybody without the application's word on this user and this job.
+It shows a job only after the application has permitted it for this user.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from windlass.core.ids import check_id
 from windlass.errors import ConfigError
 from windlass.web.door import Door
 from windlass.web.jobfeed import Watch, job_stream, state_of
-from windlass.web.loops import PerLoop
+from windlass.web.per_loop import PerLoop
 from windlass.web.streams import Gauge
 
 SHOWN = ("progress", "logs", "result", "error")

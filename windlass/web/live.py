@@ -1,4 +1,4 @@
-"""Live pages: whatever happens in the store is told to each as ``tick``; and the event stream for programs."""
+"""Live pages: each is told by a ``tick`` that something happened in the store; and the event stream for programs."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 import msgspec
 
 from windlass.app import Windlass
-from windlass.console.shared import shared_of
+from windlass.console.recent_reads import shared_of
 from windlass.core.access import Access
 from windlass.core.event import Event, check_kinds, parse_cursor
 from windlass.errors import ConfigError, StoreError
 from windlass.operate.admin import fits
-from windlass.web.asked import Maybe, Text
 from windlass.web.poll import Poll
+from windlass.web.request_structs import Maybe, Text
 from windlass.web.streams import BEAT, Source, message, retry
 
 
 class Pulse:
-    """The number of the newest event in the store: whatever happens changes it."""
+    """The number of the newest event in the store, which changes with everything that happens."""
 
     def __init__(self, app: Windlass, every: float) -> None:
         self._app = app
@@ -32,14 +32,14 @@ class Pulse:
         before, self.newest = self.newest, entries[-1].seq if entries else 0
         if self.newest == before:
             return False
-        # Who is told of it asks at once, and must not be shown what was read before it.
+        # A page asks again as soon as it is told, and must not be shown a read from before the event.
         shared_of(self._app).forget()
         return True
 
 
 async def ticks(pulse: Pulse, last: str, once: bool, every: float) -> Source:
-    """``hello`` or ``tick`` at once, then a ``tick`` whenever something happened and now and then anyway: pages show
-    how long things take. ``away`` while the store is. ``once``: only what there is now.
+    """``hello`` or ``tick`` at once, then a ``tick`` whenever something happened and at intervals anyway, as pages show
+    durations. ``away`` while the store cannot be reached. ``once``: only what there is now.
     """
     yield retry(every)
     with pulse.poll.joined():
@@ -57,7 +57,7 @@ def tick(pulse: Pulse, event: str) -> bytes:
 
 
 class EventsQuery(msgspec.Struct, kw_only=True):
-    """``since``: go on behind this event's cursor; ``0`` is the oldest kept, nothing begins now."""
+    """``since``: go on behind this event's cursor; ``0`` is the oldest event kept; empty begins now."""
 
     since: Maybe = ""
     queue: Maybe = ""
@@ -74,14 +74,14 @@ class EventsQuery(msgspec.Struct, kw_only=True):
 
 
 async def events(app: Windlass, access: Access, pulse: Pulse, asked: EventsQuery, last: str, once: bool) -> Source:
-    """What happens, as far as this access may see it, each with its cursor as its id."""
+    """The events this access may see, each with its cursor as its id."""
     yield retry(1.0)
     with pulse.poll.joined():
         await pulse.poll.ready()
         since = known(last) or asked.since or str(pulse.newest)
         while True:
             seen = pulse.poll.turns
-            # Away: the poll goes on trying, and its return is news.
+            # The store is away: the poll goes on trying, and reports its return.
             with contextlib.suppress(StoreError):
                 async for event in app.events(since=since, follow=False):
                     since = event.cursor
@@ -94,7 +94,7 @@ async def events(app: Windlass, access: Access, pulse: Pulse, asked: EventsQuery
 
 
 def known(last: str) -> str:
-    """The id of the event that a reader saw last; one that is not ours begins anew."""
+    """The id of the event a reader saw last; an id that is not ours starts from the beginning."""
     try:
         parse_cursor(last)
     except ConfigError:
@@ -103,12 +103,12 @@ def known(last: str) -> str:
 
 
 def visible(access: Access, event: Event) -> bool:
-    """Out of scope is absent; so is what belongs to no queue, for who sees only some."""
+    """Whether the access sees the event. A user with a scope sees only events of their queues."""
     return not access.queues or (bool(event.queue) and access.sees(event.queue))
 
 
 def shown(access: Access, event: Event) -> Event:
-    """Without values that are not for these eyes."""
+    """The event without values that this access may not see."""
     if event.data is None:
         return event
     data = access.clean(as_value(event.data)) if "values" in access.rights else None
@@ -116,7 +116,7 @@ def shown(access: Access, event: Event) -> Event:
 
 
 def as_value(data: Any) -> Any:
-    """Some engines keep what came with an event as JSON text; names are redacted in either."""
+    """The event's data. Some engines keep it as JSON text; names are redacted in both forms."""
     if isinstance(data, str):
         with contextlib.suppress(msgspec.MsgspecError, RecursionError):
             return msgspec.json.decode(data)

@@ -1,7 +1,7 @@
-"""Operations of the JSON API: one line in the table each, and the one place where a request becomes a call of the
-console and its answer JSON.
+"""Operations of the JSON API: one line in the table each. Here, and only here, a request becomes a call of the console
+and its answer JSON.
 
-What an operation takes and answers is said by the annotations of its function; the documentation is made from the same.
+The annotations of an operation's function say what it takes and answers; the API's description is made from them too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from starlette.routing import Route
 from windlass.core.access import RIGHTS
 from windlass.core.hints import did_you_mean
 from windlass.errors import ConfigError, Forbidden
-from windlass.web.guard import read_body
+from windlass.web.csrf import read_body
 
 Handler = Callable[..., Awaitable[Any]]
 Method = Literal["GET", "POST", "DELETE"]
@@ -33,9 +33,9 @@ LONGEST_PLACE = 512
 
 
 class Operation:
-    """``handler(console, asked, **places)``: ``asked`` is a struct, of the query for GET and of the body otherwise;
-    the rest are the places in the path. One that takes ``request`` answers a response of its own, of kind ``sends``,
-    a stream of events with an ``each`` as their data.
+    """``handler(console, asked, **places)``: ``asked`` is a struct, of the query for GET and of the body otherwise; the
+    other arguments are placeholders of the path. A handler that takes ``request`` answers a response of its own, of
+    kind ``sends``: a stream of events with an ``each`` as their data.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Operation:
         return inspect.cleandoc(self.handler.__doc__ or "")
 
     def route(self) -> Route:
-        # Names and ids may have slashes in them, which arrive here decoded.
+        # Names and ids may have slashes in them, which arrive decoded.
         path = _PLACE.sub(r"{\1:path}", self.path)
         return Route(f"/api{path}", self._answer, methods=[self.method], name=self.name)
 
@@ -103,7 +103,7 @@ class Operation:
 
 
 def need(request: Request, right: str) -> None:
-    """The console asks again, and knows the queue; this is the first look."""
+    """Check the right for any queue. The console checks it again for the queue itself."""
     access = request.state.access
     if not access.may(right):
         raise Forbidden(f"{access.user or 'this user'} lacks the right {right!r}: {RIGHTS[right]}")
@@ -117,7 +117,9 @@ def place_of(request: Request, name: str) -> str:
 
 
 def query_of(request: Request) -> dict[str, str]:
-    """Each parameter once: of two, some would read the first and some the last."""
+    """The query's parameters. A parameter that is given twice is refused: some programs would read the first, some the
+    last.
+    """
     found: dict[str, str] = {}
     for name, value in request.query_params.multi_items():
         if name in found:
@@ -136,7 +138,7 @@ def decode_body(body: bytes) -> Any:
 
 
 def convert(value: Any, kind: Any, what: str, *, strict: bool) -> Any:
-    """A struct from what came, with a hint at names that are nearly right."""
+    """The struct made of what came; an error names the nearest known name."""
     if not isinstance(value, dict):
         raise ConfigError(f"{what} must be a JSON object")
     refuse_unknown(value, kind.__struct_fields__ if kind is not None else (), what)

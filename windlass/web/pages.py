@@ -1,5 +1,5 @@
-"""The pages: each asks the console and renders what it answers. Nothing is decided or kept here, and nothing changes
-anything: actions go to the JSON API.
+"""The pages: each asks the console and renders its answer. Pages decide, keep and change nothing: actions go to the
+JSON API.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from windlass.console.console import Console
-from windlass.console.values import JobList, QueueRow
+from windlass.console.replies import JobList, QueueRow
 from windlass.core.access import Access
 from windlass.core.chart import OTHER
 from windlass.core.filters import COMPARED, NAMES, Filter, parse_filter
 from windlass.errors import ConfigError
 from windlass.web import svg
 from windlass.web.api import TABLE
-from windlass.web.asking import chips, picked, with_term
+from windlass.web.filter_bar import chips, picked, with_term
 from windlass.web.site import render
 from windlass.web.sorting import Sort
-from windlass.web.words import FILTERS, a_minute, now_ms, part
+from windlass.web.template_filters import FILTERS, a_minute, now_ms, part
 
 SPANS = ("15m", "1h", "4h", "24h", "7d")
 TARGET = "module:app"
@@ -40,7 +40,7 @@ TALLIED = ("ready", "running", "scheduled", "waiting", "succeeded", "failed", "c
 
 
 class Bulk(msgspec.Struct, frozen=True):
-    """An action on many jobs. ``dialog``: what asks for its parameters first."""
+    """An action on many jobs. ``dialog``: the dialog that asks for its parameters."""
 
     name: str
     text: str
@@ -66,7 +66,7 @@ def console_of(request: Request) -> Console:
 
 
 async def page(request: Request, name: str, **context: Any) -> Response:
-    """A page, with what every page shows: the counts beside the navigation."""
+    """Render a page, with the counts beside the navigation that every page shows."""
     console = console_of(request)
     rows = await console.queues()
     heard = [warn for warn in await console.warnings() if not warn.muted_until]
@@ -163,29 +163,29 @@ async def workflow_list(request: Request) -> Response:
 
 
 async def one_workflow(request: Request) -> Response:
-    shown = Shown.read(request.query_params)
+    shown = WorkflowView.read(request.query_params)
     view = await console_of(request).workflow(request.path_params["id"], shown.open)
     here = f"{request.scope.get('root_path', '')}/workflows/{part(view.row.id)}"
     return await page(request, "workflow.html", view=view, shown=shown, here=here)
 
 
-class Shown(msgspec.Struct, frozen=True):
-    """How a workflow is looked at, as its address says it: over ``time`` or as a graph, with some groups unfolded."""
+class WorkflowView(msgspec.Struct, frozen=True):
+    """How a workflow is shown, as the page's address says: over ``time`` or as a graph, with some groups unfolded."""
 
     time: bool
     open: tuple[str, ...]
 
     @classmethod
-    def read(cls, asked: QueryParams) -> Shown:
+    def read(cls, asked: QueryParams) -> WorkflowView:
         return cls(asked.get("view") == "time", tuple(dict.fromkeys(asked.getlist("open")))[:MOST_OPEN])
 
     def over_time(self, time: bool) -> str:
-        return Shown(time, self.open).query()
+        return WorkflowView(time, self.open).query()
 
     def turned(self, key: str) -> str:
-        """With a group the other way: folded or unfolded."""
+        """The same view with one group folded if it was unfolded, and the reverse."""
         rest = tuple(name for name in self.open if name != key)
-        return Shown(self.time, rest if key in self.open else (*rest, key)).query()
+        return WorkflowView(self.time, rest if key in self.open else (*rest, key)).query()
 
     def query(self) -> str:
         asked = [("view", "time")] if self.time else []
@@ -208,7 +208,7 @@ async def limit_list(request: Request) -> Response:
 
 
 async def gates(console: Console) -> list[Any]:
-    """Breakers are listed by themselves."""
+    """The gates without breakers, which are listed by themselves."""
     return [row for row in await console.limits() if row.kind != "breaker"]
 
 
@@ -245,7 +245,7 @@ async def api_page(request: Request) -> Response:
     return await page(request, "api.html", operations=operations)
 
 
-# Ids and names may have slashes in them: they are the last part of a path.
+# Ids and names may have slashes in them, so they are the last part of a path.
 ROUTES = [
     Route("/", overview),
     Route("/jobs", job_list),

@@ -1,4 +1,4 @@
-"""One look at the store for all who listen on an event loop; while nobody does, nothing is asked and nothing kept."""
+"""One look at the store for all listeners of an event loop. Without listeners nothing is asked and nothing kept."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ log = logging.getLogger("windlass.web")
 
 
 class Poll:
-    """Calls ``look`` every so often while somebody has joined. ``look`` says whether there is something new."""
+    """Calls ``look`` at intervals while there are listeners. ``look`` answers whether there is something new."""
 
     def __init__(self, look: Callable[[], Awaitable[bool]], every: float) -> None:
         self._look, self._every = look, every
@@ -40,11 +40,11 @@ class Poll:
                 self._task = None
 
     async def ready(self) -> None:
-        """Until the store has been looked at once since somebody joined, whether it answered or not."""
+        """Wait until the store has been looked at once since the first listener joined, whether it answered or not."""
         await self._first.wait()
 
     async def turn(self, seen: int, seconds: float = BEAT_SECONDS) -> bool:
-        """Until there is something newer than at turn ``seen``; False when there is not for so long."""
+        """Wait for a turn newer than ``seen``; False if none comes within ``seconds``."""
         if self.turns != seen:
             return True
         try:
@@ -63,7 +63,7 @@ class Poll:
             await asyncio.sleep(self._every)
 
     async def _safe_look(self) -> bool:
-        """A store that is away is news once, and its return too."""
+        """Look. A store that goes away is reported once, and so is its return."""
         try:
             new = await self._look()
         except StoreError as error:

@@ -1,4 +1,6 @@
-"""Answers for machines: is work flowing, can the store be reached, numbers for Prometheus and for autoscalers."""
+"""Answers for machines: whether work is flowing, whether the store can be reached, numbers for Prometheus and
+autoscalers.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ from windlass.web.streams import EventStream
 
 
 class Brief(msgspec.Struct):
-    """What somebody without any right is told."""
+    """The answer for a client without any right."""
 
     ok: bool
 
@@ -32,8 +34,8 @@ class ScaleQuery(msgspec.Struct, kw_only=True):
 
 
 async def health(request: Request) -> Response:
-    """200 while work is flowing wherever there is any, 503 while it is not: a backlog and no progress, no worker on a
-    queue with jobs, or no store.
+    """200 while work is flowing wherever there is any. 503 for a backlog without progress, a queue with jobs and no
+    worker, or a store that cannot be reached.
     """
     convert(query_of(request), None, "the query", strict=False)
     access = request.state.access
@@ -45,15 +47,15 @@ async def health(request: Request) -> Response:
 
 
 async def ready(request: Request) -> Response:
-    """200 when this server can reach the store, 503 while it cannot."""
+    """200 if this server can reach the store, 503 if not."""
     convert(query_of(request), None, "the query", strict=False)
     client = await site_of(request).app.client()
-    await client.store.items("web", ["ready"])  # the smallest question there is; StoreUnavailable is a 503
+    await client.store.items("web", ["ready"])  # the cheapest read of the contract; StoreUnavailable becomes a 503
     return as_json(Brief(True), 200)
 
 
 async def metrics(request: Request) -> Response:
-    """The store's numbers for Prometheus. They are of all queues, so one who sees only some does not get them."""
+    """The store's numbers for Prometheus. They cover all queues, so a user with a scope does not get them."""
     need(request, "read")
     if request.state.access.queues:
         raise Forbidden("the metrics are of all queues, and this user sees only some")
@@ -65,7 +67,7 @@ async def metrics(request: Request) -> Response:
 
 
 async def autoscale(request: Request) -> Response:
-    """One queue as an autoscaler asks for it: ``backlog`` jobs to do, the oldest waiting for ``age`` seconds."""
+    """One queue's numbers for an autoscaler: ``backlog`` jobs to do, of which the oldest has waited ``age`` seconds."""
     need(request, "read")
     asked = convert(query_of(request), ScaleQuery, "the query", strict=False)
     return as_json(await request.state.console.scale(asked.queue), 200)

@@ -1,5 +1,5 @@
-"""Errors as answers: JSON for the API, a page for pages. They say what was wrong; never where the store is, nor why
-something inside failed, which goes to the log.
+"""Errors as answers: JSON for the API, a page for pages. They say what was wrong with the request; never where the
+store is, nor why something inside failed, which only the log says.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """What the API answers when it does not do what was asked."""
+    """The API's answer to a request it does not fulfil."""
 
     status: int
     title: str
@@ -84,12 +84,12 @@ async def error_page(request: Request, problem: Problem) -> Response:
 
 
 def error_text(problem: Problem) -> Response:
-    """For whoever is not let in: a page would say more of this place than they may know."""
+    """The plain text for a client that is refused: a page would tell more about the dashboard than it may know."""
     return PlainTextResponse(f"{problem.title}: {problem.detail}\n")
 
 
 def describe(error: Exception) -> tuple[Problem, dict[str, str]]:
-    """What to say of an error, and the headers that go with it."""
+    """What to say about an error, and the headers that go with it."""
     headers: dict[str, str] = {}
     status, detail = 500, "something went wrong inside; the server's log says what"
     if isinstance(error, Denied):
@@ -114,5 +114,5 @@ def describe(error: Exception) -> tuple[Problem, dict[str, str]]:
 
 
 def is_gone(error: Exception) -> bool:
-    """Whoever asked has left: there is nobody to answer."""
+    """Whether the client has left, so that no answer can be sent."""
     return isinstance(error, ClientDisconnect)

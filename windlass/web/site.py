@@ -1,6 +1,6 @@
-"""The site: what one dashboard was set up with, its templates, and how a page is made.
+"""The site: the settings of one dashboard, its templates, and how a page is rendered.
 
-Pages get every value through Jinja's autoescape; nothing here or in the templates marks text of users as safe.
+Pages get every value through Jinja's autoescape; nothing here or in the templates marks users' text as safe.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from windlass import __version__
 from windlass.app import Windlass
 from windlass.core.access import RIGHTS
 from windlass.errors import ConfigError
+from windlass.web.csrf import put_cookie
 from windlass.web.dialogs import DIALOGS
-from windlass.web.feeds import Feeds
-from windlass.web.guard import put_cookie
+from windlass.web.shared_feeds import Feeds
 
 HERE = Path(__file__).parent
 TEMPLATES, STATIC = HERE / "templates", HERE / "static"
@@ -28,7 +28,7 @@ DATA = ("/api/", "/live", "/health", "/ready", "/metrics", "/autoscale")
 """Paths that answer programs; all others are pages."""
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class SiteSettings(msgspec.Struct, frozen=True, kw_only=True):
     """``title`` and ``environment`` are shown at the top of every page; an environment such as ``production`` warns.
 
     ``trace_url``: a link to a trace, with ``{trace_id}`` in it. ``refresh``: seconds between looks at the store while
@@ -53,7 +53,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 class Site:
     """One dashboard. ``request.app.state.site`` finds it."""
 
-    def __init__(self, app: Windlass, settings: Settings, filters: Mapping[str, Callable[..., Any]]) -> None:
+    def __init__(self, app: Windlass, settings: SiteSettings, filters: Mapping[str, Callable[..., Any]]) -> None:
         self.app, self.settings = app, settings
         self.title = settings.title or app.name
         self.environment, self.trace_url, self.refresh = settings.environment, settings.trace_url, settings.refresh
@@ -83,9 +83,9 @@ def is_data(request: Request) -> bool:
 
 
 async def render(request: Request, name: str, **context: Any) -> Response:
-    """A page. Templates also get: ``site``; ``base``, the path of the dashboard without a slash at its end, before
-    every link (``{{ base }}/jobs``, ``{{ base }}/static/base.css``); ``path``, the page's own below it; ``access`` and
-    ``token`` of the visitor.
+    """Render a page. Templates also get: ``site``; ``base``, the path of the dashboard without a slash at its end,
+    which begins every link (``{{ base }}/jobs``, ``{{ base }}/static/base.css``); ``path``, the page's own path below
+    it; ``access`` and ``token`` of the visitor.
     """
     site = site_of(request)
     body = site.templates.get_template(name).render(

@@ -1,4 +1,6 @@
-"""The order of the table of tasks, as its address says it: ``?sort=rate`` is most first, ``-rate`` least."""
+"""The order of the table of tasks, as the page's address says it: ``?sort=rate`` is highest first, ``-rate`` lowest
+first.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from typing import Self
 
 import msgspec
 
-from windlass.console.values import TaskNumbers, TaskRow
+from windlass.console.replies import TaskNumbers, TaskRow
 
 COLUMNS: dict[str, Callable[[TaskNumbers], float | None]] = {
     "rate": lambda numbers: numbers.per_minute, "failed": lambda numbers: numbers.failed,
@@ -19,19 +21,19 @@ COLUMNS: dict[str, Callable[[TaskNumbers], float | None]] = {
 
 
 class Sort(msgspec.Struct, frozen=True):
-    """``turned``: the other way round than one looks first; the first look is at what is most."""
+    """``turned``: the reverse of the column's first order, which is highest first."""
 
     column: str = "name"
     turned: bool = False
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """What nobody knows sorts by name."""
+        """Read the order; an unknown column sorts by name."""
         column = text.removeprefix("-")
         return cls(column, text.startswith("-")) if column in COLUMNS or column == "name" else cls()
 
     def put(self, rows: Sequence[TaskRow]) -> list[TaskRow]:
-        """What has no such number comes last, whichever way."""
+        """Sort the rows. Those without the number come last in both orders."""
         if self.column == "name":
             return sorted(rows, key=lambda row: row.name, reverse=self.turned)
         get = COLUMNS[self.column]
@@ -47,11 +49,11 @@ class Sort(msgspec.Struct, frozen=True):
         return [row for _, row in known] + rest
 
     def next(self, column: str) -> str:
-        """What a press on the head of a column asks for."""
+        """The order that a click on a column's head asks for."""
         return f"-{column}" if column == self.column and not self.turned else column
 
     def aria(self, column: str) -> str:
-        """As screen readers are told of it."""
+        """The order as screen readers are told it."""
         if column != self.column:
             return "none"
         return "ascending" if (column == "name") != self.turned else "descending"

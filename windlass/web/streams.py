@@ -1,7 +1,7 @@
-"""Server-sent events: how a message is written, and the answer that sends them until either side has enough.
+"""Server-sent events: how a message is written, and the response that sends them until either side ends it.
 
-A stream asks its source for the next message only when the last one is out, so a slow reader piles up nothing. It ends
-after a while by itself: the browser comes back with the id it saw last, and is asked anew who it is.
+A stream asks its source for the next message only when the last one is sent, so that nothing piles up for a slow
+reader. It ends by itself after a while: the browser returns with the last id it saw, and is authenticated again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BEAT = b": still here\n\n"
 
 
 def message(event: str, id: str, data: Any) -> bytes:
-    """One event. JSON has no line breaks of its own; the id is ours and has none either."""
+    """One event. Neither JSON nor our ids have line breaks."""
     return b"event: %s\nid: %s\ndata: %s\n\n" % (event.encode(), id.encode(), msgspec.json.encode(data))
 
 
@@ -58,12 +58,13 @@ class Gauge:
 
 
 class EventStream(Response):
-    """An answer that sends what ``source`` gives. When the reader leaves, the source is closed at once."""
+    """A response that sends what ``source`` yields. When the reader leaves, the source is closed at once."""
 
     media_type = "text/event-stream"
 
     def __init__(self, source: Source, gauge: Gauge, lifetime: float = LIFETIME_SECONDS) -> None:
-        super().__init__(headers={"x-accel-buffering": "no"})  # nginx would keep messages back to fill a buffer
+        # Without this header, nginx holds messages back to fill a buffer.
+        super().__init__(headers={"x-accel-buffering": "no"})
         del self.headers["content-length"]
         gauge.check()
         self._source, self._gauge, self._lifetime = source, gauge, lifetime
@@ -89,7 +90,7 @@ async def disconnected(receive: Receive) -> None:
 
 
 async def first_of(*works: Callable[[], Awaitable[None]]) -> None:
-    """Run them together until one is over; the others are cancelled, and waited for."""
+    """Run these together until one ends; cancel the others and wait for them."""
     tasks = [asyncio.ensure_future(work()) for work in works]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

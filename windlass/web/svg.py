@@ -1,8 +1,8 @@
 """Pictures of the console's values as SVG: charts, sparklines, gauges, timelines, graphs. Pure: values in, markup out.
 
 Every text and attribute is escaped here, by ``tag``; nothing else makes markup. The page's policy allows no style
-attributes, so that shapes carry numbers and classes, and static/draw.css has the colours. Charts are stretched to the
-width they get: labels stand beside them as text of the page (``Picture``), so that they keep their size.
+attributes: shapes carry numbers and classes, and static/draw.css has the colours. Charts are stretched to the width
+they get; so that labels keep their size, they stand beside the drawing as text of the page (``Drawing``).
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 from markupsafe import Markup, escape
 
-from windlass.console.flows import Bar, Node, WorkflowDetail
-from windlass.console.values import Attempt, Chart, Point
+from windlass.console.replies import Attempt, Chart, Point
+from windlass.console.workflow_replies import Bar, Node, WorkflowDetail
 from windlass.core.duration import show_ms
 
 STACK = ("succeeded", "cancelled", "other", "retried", "failed")
@@ -32,8 +32,8 @@ LETTERS = 24
 Attributes = Mapping[str, str | float]
 
 
-class Picture(msgspec.Struct, frozen=True, kw_only=True):
-    """A drawing and what is written beside it. ``y`` from the bottom up, ``x``: instants from left to right."""
+class Drawing(msgspec.Struct, frozen=True, kw_only=True):
+    """A drawing and the labels beside it. ``y`` from the bottom up, ``x``: instants from left to right."""
 
     svg: Markup
     y: list[str] = []
@@ -52,7 +52,9 @@ def _text(value: str | float) -> str:
 
 
 def plain(text: str, most: int = 200) -> str:
-    """A text on one line that cannot turn its neighbours around: controls are shown as such, and it is cut."""
+    """A text on one line that cannot change the direction of its neighbours: control characters are shown as such, and
+    it is cut.
+    """
     shown = "".join("\ufffd" if unicodedata.category(c) in {"Cc", "Cf", "Cs"} else c for c in text[: most + 1])
     return shown if len(shown) <= most else shown[: most - 1] + "…"
 
@@ -60,8 +62,8 @@ def plain(text: str, most: int = 200) -> str:
 # -- throughput
 
 
-def throughput(chart: Chart) -> Picture:
-    """What runs came to, stacked, one bar a slot; the slot that is not over is dashed."""
+def throughput(chart: Chart) -> Drawing:
+    """The outcomes of runs, stacked, one bar per slot; the open slot is dashed."""
     stacks = [outcomes(point.counts) for point in chart.points]
     top = nice(max((sum(stack.values()) for stack in stacks), default=0))
     bars = [bar for n, point in enumerate(chart.points) for bar in _bars(n, stacks[n], top, point.open)]
@@ -69,7 +71,7 @@ def throughput(chart: Chart) -> Picture:
     legend = [(name, f"{whole[name]:,}") for name in STACK if whole[name] or name in {"succeeded", "failed"}]
     about = ", ".join(f"{count} {name}" for name, count in legend) if chart.points else "nothing"
     svg = _plot(chart.points, f"Jobs by outcome: {about}", bars, [_stack_tip(stack) for stack in stacks])
-    return Picture(svg=svg, y=_steps(top), x=_instants(chart.points), legend=legend)
+    return Drawing(svg=svg, y=_steps(top), x=_instants(chart.points), legend=legend)
 
 
 def outcomes(counts: dict[str, int]) -> dict[str, int]:
@@ -96,7 +98,7 @@ def _stack_tip(stack: dict[str, int]) -> str:
 
 
 def nice(most: float) -> int:
-    """A round number that is not less."""
+    """The next round number at or above this one."""
     if most <= 1:
         return 1
     size = 10 ** math.floor(math.log10(most))
@@ -108,7 +110,7 @@ def _steps(top: int) -> list[str]:
 
 
 def short(number: float) -> str:
-    """A number in few letters: ``950``, ``1.2k``, ``3.4M``."""
+    """A number in few characters: ``950``, ``1.2k``, ``3.4M``."""
     for size, letter in ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**4, "k")):
         if number >= size:
             unit = 1000 if letter == "k" else size
@@ -117,7 +119,7 @@ def short(number: float) -> str:
 
 
 def _plot(points: Sequence[Point], title: str, shapes: Sequence[Markup], tips: Sequence[str]) -> Markup:
-    """Shapes over rules, and above them a column for each slot that shows its numbers."""
+    """Shapes over horizontal rules and, above them, a column per slot that shows its numbers on hover."""
     wide = max(len(points), 1) * SLOT
     rules = [tag("line", {"class": "rule", "x1": 0, "x2": wide, "y1": y, "y2": y}) for y in (0, TALL / 2, TALL)]
     columns = [
@@ -140,7 +142,7 @@ def _instants(points: Sequence[Point], most: int = 5) -> list[int]:
 # -- quantiles
 
 
-def quantiles(chart: Chart, of: str) -> Picture:
+def quantiles(chart: Chart, of: str) -> Drawing:
     """p50, p95 and p99 of ``wait`` or ``run`` as lines, durations on a logarithmic axis."""
     rows = [getattr(point, of) for point in chart.points]
     low, high = _decades([value for row in rows for value in row if value is not None])
@@ -157,7 +159,7 @@ def quantiles(chart: Chart, of: str) -> Picture:
     tips = [_quantile_tip(row) for row in rows]
     svg = _plot(chart.points, f"{of.capitalize()} time: {said}", lines, tips)
     y = [show_ms(10**exponent) for exponent in range(low, high + 1)]
-    return Picture(svg=svg, y=y, x=_instants(chart.points), legend=legend)
+    return Drawing(svg=svg, y=y, x=_instants(chart.points), legend=legend)
 
 
 def _decades(values: Sequence[float]) -> tuple[int, int]:
@@ -169,7 +171,9 @@ def _decades(values: Sequence[float]) -> tuple[int, int]:
 
 
 def _line(values: Sequence[float | None], open: Sequence[bool], name: str, low: int, high: int) -> Iterable[Markup]:
-    """Broken where nothing is known; a value with no neighbour is a spot; what leads to an open slot is dashed."""
+    """A line that breaks where a value is missing. A value without a neighbour is a dot; the part to an open slot is
+    dashed.
+    """
     places = [None if value is None else _place(n, value, low, high) for n, value in enumerate(values)]
     run: list[tuple[float, float]] = []
     for n, place in enumerate([*places, None]):
@@ -244,8 +248,8 @@ def _strip(kind: str, title: str, segments: Sequence[tuple[str, float]]) -> Mark
     return tag("svg", view, tag("title", {}, title), *shapes)
 
 
-def timeline(attempts: Sequence[Attempt], start: int, end: int) -> Picture | None:
-    """The runs of a job to scale, from when it was enqueued to its end; None where no run's time is known."""
+def timeline(attempts: Sequence[Attempt], start: int, end: int) -> Drawing | None:
+    """The runs of a job to scale, from its enqueue to its end; None if no run's time is known."""
     known = [attempt for attempt in attempts if attempt.at]
     if not known or end <= start:
         return None
@@ -262,7 +266,7 @@ def timeline(attempts: Sequence[Attempt], start: int, end: int) -> Picture | Non
         }))  # fmt: skip
     view = {"viewBox": "0 0 1000 40", "preserveAspectRatio": "none", "role": "img"}
     title = tag("title", {}, f"{len(attempts)} attempts over {show_ms(end - start)}")
-    return Picture(svg=tag("svg", view, title, *shapes), x=[start, end])
+    return Drawing(svg=tag("svg", view, title, *shapes), x=[start, end])
 
 
 # -- workflows
@@ -291,7 +295,7 @@ def bar(row: Bar, began: int, ended: int) -> Markup:
 
 
 def graph(detail: WorkflowDetail, link: Callable[[Node], str]) -> Markup:
-    """A workflow: boxes coloured by state, lines from what comes before. ``link``: where a press on a box leads."""
+    """A workflow: boxes coloured by state, lines from their sources. ``link``: where a click on a box leads."""
     wide, tall = max(detail.width, BOX[0]), max(detail.height, BOX[1])
     size: Attributes = {"refX": 7, "refY": 4, "markerWidth": 7, "markerHeight": 7, "orient": "auto"}
     arrow = tag("marker", {"id": "arrow", "viewBox": "0 0 8 8", **size}, tag("path", {"d": "M0 0L8 4L0 8Z"}))
@@ -304,7 +308,7 @@ def graph(detail: WorkflowDetail, link: Callable[[Node], str]) -> Markup:
 
 
 def _edge(source: Node, target: Node, on: str) -> Markup:
-    """Downwards where the target is below, else to the right."""
+    """A line downwards if the target is below, else to the right."""
     if target.y >= source.y + BOX[1]:
         x1, y1, x2, y2 = source.x + BOX[0] / 2, source.y + BOX[1], target.x + BOX[0] / 2, target.y
         bend = (y2 - y1) / 2
@@ -352,7 +356,7 @@ def _shares(node: Node) -> Iterable[Markup]:
 
 
 def _states(node: Node) -> str:
-    """Of many jobs in one box."""
+    """The states of the many jobs in one box, as text."""
     others = [f"{count} {state}" for state, count in node.states.items() if count and state != "succeeded"]
     return ", ".join(others) or "all succeeded"
 

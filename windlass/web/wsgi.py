@@ -1,7 +1,7 @@
 """The dashboard for WSGI servers (Flask, Django, plain): the same application on an event loop in a thread.
 
-A WSGI server gives a thread to each request, so no stream stays open there: each answers what is new and ends, and
-browsers come back for more by themselves.
+A WSGI server gives a thread to each request, so no stream stays open there: each answers what is new and ends, and the
+browser asks again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ def windlass_wsgi(app: Windlass, **settings: Any) -> WsgiApp:
 
 
 class Wsgi:
-    """The thread starts with the first request of each process: servers import first and fork then."""
+    """The WSGI application. Its thread starts with the first request of each process, as servers import first and fork
+    then.
+    """
 
     def __init__(self, dashboard: ASGIApp, bridge: Callable[[Any], Any]) -> None:
         self._dashboard, self._bridge = dashboard, bridge
@@ -46,7 +48,7 @@ class Wsgi:
         return mine(environ, start_response)
 
     async def _with_client(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Not every server says the client's port, and without one the address would be lost on the way."""
+        """Add a client's port if the server does not name one; without a port its address would be lost."""
         environ = scope["wsgi_environ"]
         if environ.get("REMOTE_ADDR"):
             scope["client"] = (environ["REMOTE_ADDR"], int(environ.get("REMOTE_PORT") or 0))

@@ -1,7 +1,7 @@
-"""What a job's function is called with: its payload, and what its workflow brings to it, typed by annotation.
+"""The arguments a job's function is called with: its payload, and what its workflow brings, typed by annotation.
 
-A value that comes along a graph is put into the payload as JSON, before anything is decoded, so that the function's
-annotations hold for it like for any other argument. Makes the call ready and never makes it.
+A value from a workflow is put into the payload as JSON before decoding, so that the function's annotations hold for it
+as for any other argument. This module prepares the call and never makes it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Each(msgspec.Struct):
-    """The payload of a job that calls its task for many items in turn: the positional arguments of each call."""
+    """The payload of a job that calls its task once per item: the positional arguments of each call."""
 
     each: list[list[msgspec.Raw]]
 
@@ -41,7 +41,7 @@ _each_decoder = msgspec.json.Decoder(Each)
 
 
 def arguments(run: Run) -> Ready:
-    """The function to call and what to call it with; PayloadError when the payload does not fit."""
+    """The function to call, and its arguments; PayloadError when the payload does not fit."""
     claim, function = run.claim, run.function
     if run.fault:
         raise PayloadError(f"task {claim.task}: {run.fault}")
@@ -110,7 +110,7 @@ def with_value(task: Task[Any, Any], payload: bytes, given: bytes) -> Ready:
 
 
 def is_untyped(hint: Any) -> bool:
-    """Whether an annotation leaves open what is there, so that failures may come as what they are."""
+    """Whether an annotation allows any value, so that a failure may be passed as what it is."""
     if get_origin(hint) is list:
         return all(map(is_untyped, get_args(hint)))
     return hint in (Any, object, list)
@@ -120,7 +120,7 @@ def is_untyped(hint: Any) -> bool:
 
 
 def in_turn(current: Current, task: Task[Any, Any], claim: Claim) -> Callable[[], Any]:
-    """A function that calls the task for each item, one after the other, and gives the list of the results."""
+    """A function that calls the task for each item in turn and returns the list of results."""
     try:
         items = _each_decoder.decode(claim.payload).each
     except msgspec.MsgspecError as error:
@@ -145,7 +145,7 @@ def in_turn(current: Current, task: Task[Any, Any], claim: Claim) -> Callable[[]
 
 
 def go_on(current: Current) -> None:
-    """Between two items is a good moment to heed a cancel."""
+    """Stop between two items if a cancel was requested."""
     if current.cancelled:
         raise Cancel("cancelled")
 

@@ -1,7 +1,7 @@
-"""Batch tasks: claims of one task gather, and run as one call that settles each job for itself.
+"""Batch tasks: claims of one task are gathered and run as one call, which settles each job for itself.
 
-A batch is a ``Run`` like any other to the executor: one slot, one place, one timeout. What becomes of it is worked out
-here for each of its members, which the executor then settles one by one. Jobs of other tasks never come here.
+To the executor a batch is a ``Run`` like any other: one slot, one place, one timeout. This module works out what the
+batch's end means for each member, and the executor settles the members one by one. Jobs of other tasks never come here.
 """
 
 from __future__ import annotations
@@ -37,16 +37,18 @@ Kind = tuple[str, int, str]
 
 
 class Batch(Run):
-    """Claims that run as one. ``members`` are all of them, ``called`` those whose arguments were passed on."""
+    """Claims that run as one call. ``members`` are all of them; ``called`` are those whose arguments went into the
+    call.
+    """
 
     __slots__ = ("called", "members", "outcomes")
 
     def __init__(self, app: Windlass, first: Run, notes: Notes, state: SimpleNamespace) -> None:
-        # The batch is known by its first job. What a call said for itself does not hold for the others.
+        # The batch runs under its first job's id. Options of that job's own call must not hold for the others.
         claim = msgspec.structs.replace(first.claim, meta=b"{}", source="", inject=Inject.NONE, given=None, awaits="")
         super().__init__(app, claim, notes, state)
         self.each = BATCH
-        self.rules = msgspec.structs.replace(self.rules, result=False)  # each member keeps its own
+        self.rules = msgspec.structs.replace(self.rules, result=False)  # each member keeps a result of its own
         self.members: list[Run] = []
         self.called: list[Run] = []
         self.outcomes: dict[str, Outcome] = {}
@@ -54,11 +56,11 @@ class Batch(Run):
 
     @property
     def held(self) -> int:
-        """How many of its members are still this worker's to settle."""
+        """How many of its members this worker still has to settle."""
         return sum(not run.settled and run.stop != LOST for run in self.members)
 
     def many(self, task: Task[Any, Any]) -> Ready:
-        """One call for all members whose arguments can be read; the others fail alone."""
+        """The one call, for all members whose arguments can be read; the others fail alone."""
         items = []
         for run in self.members:
             try:
@@ -78,7 +80,7 @@ class Batch(Run):
         return self._read(fn(items)) if items else None
 
     def _read(self, results: Any) -> Any:
-        """What the function gave, as an outcome of each member."""
+        """The function's answer as an outcome for each member."""
         count = len(self.called)
         if results is None:
             found: Iterable[Any] = [None] * count
@@ -88,12 +90,14 @@ class Batch(Run):
             what = f"{len(results)} results" if isinstance(results, (list, tuple)) else type(results).__name__
             raise TypeError(f"task {self.claim.task} got a batch of {count} and gave {what}; return a list, or None")
         for run, result in zip(self.called, found, strict=True):
-            failed = issubclass(type(result), Exception)  # not isinstance: that asks the value, which may lie or raise
+            failed = issubclass(type(result), Exception)  # isinstance would ask the value, which may lie or raise
             self.outcomes[run.claim.id] = judge(run, result) if failed else succeeded(run, result)
         return results
 
     def judge(self, exc: BaseException) -> Outcome:
-        """What an exception out of the call means for each; to the executor, just that it is over."""
+        """Turn an exception of the call into an outcome for each member. The executor only learns that the batch is
+        over.
+        """
         if isinstance(exc, asyncio.CancelledError) and self.stop == TIMED_OUT:
             exc = timed_out(self)
         for run in self.called or self.members:
@@ -101,13 +105,13 @@ class Batch(Run):
         return HandedBack()
 
     def outcome_of(self, run: Run, otherwise: Outcome) -> Outcome:
-        """A member's own; where there is none, what became of the batch."""
+        """The member's own outcome; if it has none, what became of the batch."""
         known = self.outcomes.get(run.claim.id)
         return known or (HandedBack() if isinstance(otherwise, Succeeded) else otherwise)
 
 
 class BatchCurrent(Current):
-    """The running jobs, as the code of a batch sees them: its first one, and ``batch`` for all."""
+    """The running jobs as a batch's code sees them: the first one, and ``batch`` for all."""
 
     __slots__ = ("_of",)
 
@@ -136,7 +140,7 @@ class BatchCurrent(Current):
 
 
 class Batches:
-    """The batches of one worker: gathering, full and waiting for a slot, running."""
+    """The batches of one worker: those that gather, those that are full and wait for a slot, and those that run."""
 
     def __init__(self, app: Windlass, notes: Notes, state: SimpleNamespace, timers: Timers) -> None:
         self._app, self._notes, self._state, self._timers = app, notes, state, timers
@@ -148,14 +152,18 @@ class Batches:
 
     @property
     def extra(self) -> int:
-        """So many claims more than its slots a worker has room for: a batch is one, and one that gathers takes more."""
+        """How many claims beyond its free slots the worker has room for: a batch takes one slot, and one that gathers
+        takes more claims.
+        """
         if not self._live:
             return 0
         gathering = set() if self._is_modest else set(self._gathering.values())
         return sum((self._size(batch) if batch in gathering else batch.held) - 1 for batch in self._live)
 
     def be_modest(self, then: Callable[[], None]) -> None:
-        """For a while ask for no more than there are slots: what came was for others, and has gone back to them."""
+        """Ask for no more claims than there are slots for a while: the extra ones fitted no batch and were
+        handed back.
+        """
         if not self._is_modest:
             self._is_modest = True
             self._timers.after(MODEST_SECONDS, lambda: self._ask_again(then), lambda: True)
@@ -168,7 +176,7 @@ class Batches:
         return self._app.tasks[batch.claim.task].batch
 
     def join(self, run: Run, ready: Callable[[Batch], None]) -> None:
-        """Add a claim; ``ready`` is called when its batch is full, or has gathered for long enough."""
+        """Add a claim. ``ready`` is called when its batch is full or has gathered for long enough."""
         claim = run.claim
         kind = (claim.task, claim.version, claim.queue)
         batch = self._gathering.get(kind)
@@ -189,21 +197,23 @@ class Batches:
 
     @property
     def gathering(self) -> int:
-        """How many claims wait for others of their kind."""
+        """How many claims wait for others of their task."""
         return sum(len(batch.members) for batch in self._gathering.values())
 
     def gathered(self) -> list[Batch]:
-        """All batches that gather, as they are; they gather no more."""
+        """End the gathering of all batches, and answer them as they are."""
         batches = list(self._gathering.values())
         self._gathering.clear()
         return batches
 
     def unit(self, run: Run) -> Run:
-        """What runs this claim: its batch, or itself."""
+        """What the executor runs for this claim: its batch, or the run itself."""
         return self._of.get(run.claim.id, run) if run.place == BATCH else run
 
     def leave(self, run: Run, waiting: deque[Run]) -> Batch | None:
-        """A member is told to stop. Before the start it leaves; after it, its batch if nobody wants it any more."""
+        """Tell a member to stop. Before the start it leaves its batch; after it, the batch stops once no member is
+        wanted.
+        """
         batch = self._of.get(run.claim.id)
         if batch is None:
             return None

@@ -1,8 +1,8 @@
 """A process child: a clean interpreter that imports the app and runs one job at a time for the worker that started it.
 
-``python -m windlass.worker.child --fd N`` is started by the pool, never by people. The main thread runs jobs; a reader
-thread hears cancels and soft timeouts meanwhile, and ends the process when the worker is gone. Must not touch the
-store: what a job says goes to the worker as frames, and what becomes of it is the worker's to settle.
+The pool starts ``python -m windlass.worker.child --fd N``; people never do. The main thread runs jobs; a reader thread
+receives cancels and soft timeouts meanwhile, and ends the process when the worker is gone. The child never touches the
+store: its messages go to the worker, which settles its jobs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from windlass.core.failure import describe
 from windlass.core.lifecycle import Failed, Outcome
 from windlass.support import logs
 from windlass.support.logs import Steady
-from windlass.worker.frames import (
+from windlass.worker.child_functions import load_object, run_function
+from windlass.worker.child_messages import (
     CancelRun,
     FromChild,
     Leave,
@@ -43,10 +44,9 @@ from windlass.worker.frames import (
     pack,
     reply_to,
 )
-from windlass.worker.functions import load_object, run_function
-from windlass.worker.inside import here
+from windlass.worker.child_meter import ChildMeter
+from windlass.worker.child_run import here
 from windlass.worker.memory import resident_bytes
-from windlass.worker.metering import ChildMeter
 
 log = Steady(logging.getLogger("windlass.worker"))
 
@@ -79,7 +79,7 @@ class Child:
         except BaseException:
             self._send(NotReady(traceback.format_exc()))
             return 1
-        # Again, because user modules may have put their own in place while they were imported.
+        # Install the handlers again: modules of the user may have installed their own while they were imported.
         _install_signals()
         self._send(Ready())
         while isinstance(request := self._inbox.get(), RunRequest):
@@ -100,10 +100,10 @@ class Child:
                 self._sock.sendall(frame)
 
         try:
-            # In a context of its own: what is received for one job must not be there for the next.
+            # Each job has a context of its own, so that nothing received for it is left for the next.
             return contextvars.copy_context().run(_run_body, app, body, request, emit)
         except Exception as error:
-            # The body turns a task's errors into outcomes; one that gets here is its own, and must not cost the child.
+            # The body makes outcomes of a task's errors. An error that gets here is its own and must not end the child.
             return Failed(describe(error))
         finally:
             here.end()
@@ -120,7 +120,7 @@ class Child:
                 for body in self._unpacker.feed(data):
                     self._hear(decode_for_child(body))
         finally:
-            # End of file, or user code closed the descriptor: either way nobody can settle what this child does.
+            # End of file, or user code closed the descriptor: no worker can settle this child's job any more.
             _die()
 
     def _hear(self, message: ToChild) -> None:
@@ -138,9 +138,11 @@ class Child:
             self._inbox.put(message)
 
     def _after_fork(self) -> None:
-        """A process that user code forks is not a child of the pool: it keeps neither the socket nor the deaf ears."""
+        """A process that user code forks is not a child of the pool: it drops the socket and the handlers that ignore
+        signals.
+        """
         self._sock.close()
-        self._sending = threading.Lock()  # another thread may have had it at the fork, and is not here to let it go
+        self._sending = threading.Lock()  # a thread that held the old one at the fork does not exist here
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGUSR1, signal.SIG_DFL)
@@ -168,18 +170,18 @@ def _prepare(setup: Setup) -> tuple[Any, Body]:
 
 
 def _install_signals() -> None:
-    # Handlers that do nothing rather than SIG_IGN: ignoring would be inherited by the programs a job starts.
+    # Handlers that do nothing, instead of SIG_IGN, which the programs that a job starts would inherit.
     signal.signal(signal.SIGINT, _deaf)
     signal.signal(signal.SIGTERM, _deaf)
     signal.signal(signal.SIGUSR1, here.on_signal)
 
 
 def _deaf(_signum: int, _frame: object) -> None:
-    """Stopping is the worker's decision: it knows which jobs still have time to finish."""
+    """Ignore the signal: the worker decides when to stop, as it knows which jobs still have time to finish."""
 
 
 def _mute() -> None:
-    # Over a fork: a signal that is meant for the new process must not be lost on the handlers it still has.
+    # Around a fork, so that a signal for the new process is not lost to the handlers it still has from this one.
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
 
 
@@ -188,7 +190,9 @@ def _unmute() -> None:
 
 
 def _die_with_parent(parent: int) -> None:
-    """Ask Linux to kill this process with its parent, for the case that native code keeps the reader thread out."""
+    """Ask Linux to kill this process together with its parent, in case native code keeps the reader thread from
+    running.
+    """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != parent:
@@ -196,7 +200,7 @@ def _die_with_parent(parent: int) -> None:
 
 
 def _die() -> None:
-    """End now, together with what the job started; user code has no say in it."""
+    """End this process now, with the programs the job started; user code cannot prevent it."""
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(1)

@@ -1,4 +1,4 @@
-"""Process tasks: claims as requests to the pool, and the pool's answers as outcomes."""
+"""Process tasks: makes requests to the pool out of claims, and outcomes out of the pool's answers."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from windlass.core.lifecycle import Crashed, HandedBack, Outcome, Stopped
 from windlass.errors import WindlassError
 from windlass.support.logs import Steady
 from windlass.worker import runner
-from windlass.worker.frames import RunRequest
-from windlass.worker.functions import function_path, function_request, function_result, load_object
-from windlass.worker.gather import Measures
-from windlass.worker.inside import here
+from windlass.worker.child_functions import function_path, function_request, function_result, load_object
+from windlass.worker.child_messages import RunRequest
+from windlass.worker.child_run import here
 from windlass.worker.pool import ProcessPool
 from windlass.worker.process import ChildDied, ChildStartFailed, PoolClosed
+from windlass.worker.process_metrics import Measures
 from windlass.worker.runner import CANCELLED, LOST, SHUT_DOWN, TIMED_OUT, Run, SoftTask, soften
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ log = Steady(logging.getLogger("windlass.worker"))
 class Children:
     """The worker's side of its process pool. The pool starts with the first job that needs it.
 
-    ``imports``: what a child imports before its first job, whose time limit is not to run meanwhile.
+    ``imports``: what a child imports before its first job, so that the job's time limit does not run during the import.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Children:
 
     @property
     def behind(self) -> bool:
-        """More jobs wait for a child than there are children: further ones are better off with another worker."""
+        """Whether more jobs wait for a child than there are children: another worker should take further ones."""
         return self._pool is not None and self._pool.waiting >= self._size
 
     async def _started(self) -> ProcessPool:
@@ -68,7 +68,9 @@ class Children:
         return self._pool
 
     async def run(self, run: Run, started: Callable[[], None]) -> Outcome:
-        """One job in a child; its death is charged to this job alone. ``started`` is called when a child has it."""
+        """Run one job in a child; the child's death is charged to this job alone. ``started`` is called when a child
+        has the job.
+        """
         pool = await self._started()
         try:
             return (await pool.run(self._equip(request_of(run)), started)).outcome
@@ -77,7 +79,7 @@ class Children:
         except PoolClosed:
             return HandedBack()
         except ChildStartFailed as error:
-            # The deployment's fault and not the job's: it waits for a worker whose children start.
+            # The deployment is at fault, not the job: the job waits for a worker whose children can start.
             log.error("job %s (%s) is handed back: %s", run.claim.id, run.claim.task, error)
             return HandedBack()
         except WindlassError as error:
@@ -98,10 +100,10 @@ class Children:
         pool = await self._started()
         self._calls += 1
         request = self._equip(function_request(f"{claim.id}#{self._calls}", fn, args))
-        return function_result(request, (await pool.run(request)).outcome)  # a cancelled call kills its child
+        return function_result(request, (await pool.run(request)).outcome)  # cancelling this call kills the child
 
     def _equip(self, request: RunRequest) -> RunRequest:
-        """A child inherits no context: what watchers want known there goes along."""
+        """Add what watchers want known in the child: a child inherits no context."""
         if self._watchers:
             request.carried = carried(self._watchers)
         return request
@@ -119,7 +121,7 @@ class Children:
             self._pool.kill(run.claim.id, why)
 
     def tell_of_stop(self) -> None:
-        """The worker was asked to stop; what runs in children may see that."""
+        """Tell the children that the worker was asked to stop; their jobs can see it."""
         self._stopping = True
         if self._pool is not None:
             self._pool.tell_of_stop()
@@ -143,7 +145,7 @@ def request_of(run: Run) -> RunRequest:
 
 
 class PipeNotes:
-    """A running job's notes, sent up the pipe to the worker."""
+    """A running job's notes, sent through the pipe to the worker."""
 
     def __init__(self, emit: Callable[[str, Any], None]) -> None:
         self._emit = emit
@@ -163,7 +165,7 @@ class PipeNotes:
 
 
 def run_in_child(app: object, request: RunRequest, emit: Callable[[str, Any], None]) -> Outcome:
-    """The body of a pool child: the same steps as in a thread."""
+    """The body of a pool child: runs a job in the same steps as a thread does."""
     task: Task[Any, Any] = load_object(request.function)
     claim = Claim(
         request.id, request.task, request.version, request.queue, request.priority, request.payload, request.meta,
@@ -174,14 +176,14 @@ def run_in_child(app: object, request: RunRequest, emit: Callable[[str, Any], No
     notes: Notes = PipeNotes(emit)
     run = Run(task._app, claim, notes, SimpleNamespace())
     run.current = ChildCurrent(claim, notes, SimpleNamespace(), task._app)
-    run.layers = []  # middleware runs in the worker, around the child
+    run.layers = []  # the worker runs the middleware, around the child
     if task.is_async:
         return asyncio.run(_run_async(run))
     return runner.run_blocking(run, here.user_code())
 
 
 class ChildCurrent(Current):
-    """The running job in a child: a cancel arrives through the pipe."""
+    """The running job, as its code in a child sees it: a cancel arrives through the pipe."""
 
     __slots__ = ()
 
@@ -199,8 +201,8 @@ async def _run_async(run: Run) -> Outcome:
     run.handle = loop.create_task(SoftTask(body, run))
     with here.user_code(lambda: _soften_soon(loop, run)):
         await run.handle
-    with suppress(Exception):  # what became of the job is known, whatever becomes of the connection
-        await run.app.close()  # if the task used one: the loop ends with the job
+    with suppress(Exception):  # the job's outcome stands, even if the connection fails to close
+        await run.app.close()  # the task may have used a connection, and the loop ends with the job
     return outcomes[0]
 
 

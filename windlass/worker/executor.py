@@ -1,7 +1,7 @@
-"""Runs claims in their place (loop, thread, process), a bounded number at a time, and collects what became of them.
+"""Runs claims in their place (loop, thread, process), a bounded number at a time, and collects their outcomes.
 
-The executor owns the slots. The pump takes finished work from it and brings new claims; what a job of a workflow needs
-from the store besides is ``graphs``' business.
+The executor owns the slots. The pump takes outcomes from it and brings new claims. What a workflow's job needs from the
+store besides is done by ``graphs``.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from windlass.support.failpoints import failpoint
 from windlass.support.logs import Steady
 from windlass.worker import runner
 from windlass.worker.batches import BATCH, Batch, Batches
+from windlass.worker.breaker_guards import BreakerGuards
 from windlass.worker.children import Children
 from windlass.worker.graphs import Graphs
-from windlass.worker.guards import Guards
 from windlass.worker.joblog import JobLog
-from windlass.worker.notes import NoteBuffer
+from windlass.worker.note_buffer import NoteBuffer
 from windlass.worker.runner import LOST, SHUT_DOWN, TIMED_OUT, Run, SoftTask, run_elsewhere, run_on_loop, soften
 from windlass.worker.threads import Threads
 from windlass.worker.timers import Timers
@@ -44,7 +44,7 @@ WAIT_LIMIT = 0.5
 
 
 class Executor:
-    """``held`` is every claim of this worker, waiting, running or finished and not yet settled."""
+    """``held`` has every claim of this worker: waiting, running, or finished and not settled yet."""
 
     def __init__(
         self, app: Windlass, concurrency: int, notes: NoteBuffer, children: Children, graphs: Graphs,
@@ -67,12 +67,12 @@ class Executor:
         self._start_is_due = False
         self._context = contextvars.copy_context()
         self._batches = Batches(app, notes, self.state, self.timers)
-        guards = Guards(app)
+        guards = BreakerGuards(app)
         self._guards, self._asked = (guards or None), guards.asked
         self._watchers = app.watchers
 
     def room(self, leaving: int, ahead: int) -> int:
-        """How many more claims to take once ``leaving`` are settled; none while process jobs queue up for children."""
+        """How many more claims to take once ``leaving`` are settled; none while process jobs wait for children."""
         if self._children.behind:
             return 0
         return self.concurrency + ahead + leaving + self._batches.extra - self.stuck - len(self.held)
@@ -80,12 +80,12 @@ class Executor:
     # -- claims in, outcomes out
 
     def take(self, claims: Sequence[Claim], ahead: int = MAX_BATCH) -> None:
-        """Start claims, as many as there are slots; the rest waits its turn, so many of them at most."""
+        """Start claims, as many as there are slots for; at most ``ahead`` of the others wait for their turn."""
         batched = self._batches.tasks
         for claim in claims:
             try:
                 run = self.held[claim.id] = Run(self._app, claim, self._notes, self.state)
-            except Exception as error:  # its record makes no sense: not the fault of those that came with it
+            except Exception as error:  # its record makes no sense; the claims that came with it go on
                 self._refuse(claim, error)
                 continue
             if batched and claim.task in batched:
@@ -99,7 +99,7 @@ class Executor:
             self._look_again(self.started)
 
     def _refuse(self, claim: Claim, error: Exception) -> None:
-        """A claim that cannot be begun is a dead letter, or it would end one worker after another."""
+        """Settle a claim that cannot be begun as a dead letter, or it would end one worker after another."""
         log.error("job %s (%s) cannot be begun", claim.id, claim.task, exc_info=error)
         self.finished.append(decide(claim, Failed(describe(error), None, "the job cannot be begun")))
         self._wake()
@@ -108,7 +108,7 @@ class Executor:
         self.timers.after(WAIT_LIMIT, lambda: self._give_up_waiting(started), lambda: bool(self.waiting))
 
     def _give_up_waiting(self, started_before: int) -> None:
-        """Claims taken ahead that cannot start soon are better off with another worker."""
+        """Hand back claims taken ahead that cannot start soon: another worker may start them sooner."""
         if self.started == started_before:
             self.hand_back_waiting()
         elif self.waiting:
@@ -120,11 +120,11 @@ class Executor:
             run = self.waiting.popleft()
             try:
                 self._start(run)
-            except Exception as error:  # no thread to be had, say: not the fault of those behind it
+            except Exception as error:  # for example no thread can be had; the claims behind this one must not suffer
                 self._done(run, run.judge(error))
 
     def _arm(self, run: Run) -> None:
-        """Start the clocks of a job whose code starts now."""
+        """Start the timeouts of a job whose code starts now."""
         run.began = monotonic()
         rules = run.rules
         if rules.timeout:
@@ -137,17 +137,17 @@ class Executor:
         self.started += 1
         claim = run.claim
         if claim.awaits or (claim.source and claim.given is None) or (self._asked and self._must_ask(run)):
-            # Until its values are there the job is one on the loop, wherever it will run: to be stopped like those.
+            # Until its values are there the job is a coroutine on the loop, and is stopped as one.
             place, run.place = run.place, "loop"
             run.handle = self._loop.create_task(self._prepare(run, place))
         else:
             self._launch(run)
 
     def _must_ask(self, run: Run) -> bool:
-        return run.claim.task in self._asked and not isinstance(run, Batch)  # its members have asked
+        return run.claim.task in self._asked and not isinstance(run, Batch)  # the members of a batch have asked already
 
     async def _prepare(self, run: Run, place: str) -> None:
-        """What a job needs before its code starts: the values of its workflow, and its breaker's leave."""
+        """Get what a job needs before its code starts: its workflow's values, and its breaker's permission."""
         try:
             refused = await self._guards.admit(run) if self._guards and self._must_ask(run) else None
             if refused is None:
@@ -159,7 +159,7 @@ class Executor:
         if refused is not None:
             self._done(run, refused)
         elif place == BATCH:
-            self.active -= 1  # the batch is what takes a slot
+            self.active -= 1  # the batch takes the slot, not its members
             self._join(run)
         else:
             self._launch(run)
@@ -185,7 +185,7 @@ class Executor:
         return self._batches.gathering
 
     def start_gathered(self) -> None:
-        """Let batches run as they are: nothing more will come."""
+        """Run the gathered batches as they are: no more claims will come."""
         for batch in self._batches.gathered():
             self._batch_is_ready(batch)
 
@@ -195,7 +195,7 @@ class Executor:
         self._look_again(self.started)
 
     def _hand_back_excess(self, ahead: int) -> None:
-        """What was asked for to fill a batch may be something else. It must not wait here for slots there are not."""
+        """Hand back claims that were asked for to fill a batch and belong to none: no slot is free for them."""
         excess = [run for run in self.waiting if not isinstance(run, Batch)][ahead:]
         for run in excess:
             self.waiting.remove(run)
@@ -243,7 +243,9 @@ class Executor:
         return await future
 
     def _done(self, run: Run, outcome: Outcome) -> None:
-        """A run is over; called on the loop, once per run, also for a thread that ends after it was given up."""
+        """Note that a run is over. Called on the loop, once per run, also for a thread that ends after it was
+        given up.
+        """
         failpoint("after_run")
         self.active -= 1
         if run.settled:
@@ -254,7 +256,9 @@ class Executor:
             self._start_soon()
 
     def _start_soon(self) -> None:
-        """Once for all that end in this turn of the loop, and not in the context of the job that just ended."""
+        """Start waiting claims once for all runs that end in this turn of the loop, outside the context of the job that
+        just ended.
+        """
         if not self._start_is_due:
             self._start_is_due = True
             self._loop.call_soon(self._start_waiting, context=self._context)
@@ -274,10 +278,10 @@ class Executor:
         self.finished.append(move)
         if len(self.finished) == 1:
             self._wake()
-        try:  # log, breakers, charts and watchers may look on, and change nothing
+        try:  # log, breakers, charts and watchers only observe: none may change the outcome
             if move.event != "succeeded" or self.log.success:
                 self.log.tell(run, outcome, move, self.worker)
-                run.raised = None  # its traceback holds the run, and all that the task had
+                run.raised = None  # the traceback would keep the run and all the task's objects in memory
             if self._guards is not None:
                 self._guards.left(run, outcome)
             self.tracker.settled(run.claim, move.event, run.began)
@@ -287,7 +291,9 @@ class Executor:
             log.exception("what became of job %s (%s) could not be reported", run.claim.id, run.claim.task)
 
     def _dismiss(self, run: Run, outcome: Outcome) -> None:
-        """Nothing is written about it: it is a batch, whose members are what is settled, or no longer ours."""
+        """Note the end of a run about which nothing is written: a batch, whose members are settled, or a claim no
+        longer ours.
+        """
         if isinstance(run, Batch):
             self._settle_batch(run, outcome)
         elif self._guards is not None:
@@ -299,21 +305,21 @@ class Executor:
             watcher.decided(run.current, move)
 
     async def _stage(self, run: Run, outcome: Adopting) -> None:
-        """The task's code has ended and its slot is free: like a settle, this is for the store to answer."""
+        """Stage the job's new graph. The task's code has ended and its slot is free, so the store may be waited for."""
         try:
             self._settle(run, await self._graphs.stage(outcome))
         except Exception as error:
             self._settle(run, runner.judge(run, error))
 
     def settled(self, moves: Sequence[Transition], refused: Collection[str] = (), began: int = 0) -> None:
-        """The store has heard of these; they are no longer held."""
+        """The store has these transitions; their claims are no longer held."""
         for move in moves:
             self.held.pop(move.id, None)
         for watcher in self._watchers:
             watcher.answered(moves, refused, began)
 
     def gave_up(self, moves: Sequence[Transition]) -> None:
-        """The store will not hear of these from this worker."""
+        """The store takes these transitions from this worker no more."""
         for watcher in self._watchers:
             watcher.answered(moves, {move.id for move in moves}, time_ns())
 
@@ -322,7 +328,7 @@ class Executor:
     def _time_out(self, run: Run) -> None:
         run.stop = run.stop or TIMED_OUT
         if run.place == "thread":
-            # A thread cannot be killed: the job is over, its slot stays taken until the thread ends.
+            # A thread cannot be killed: the job is over, but its slot stays taken until the thread ends.
             self.stuck += 1
             exc = runner.timed_out(run)
             self._settle(run, run.judge(exc))
@@ -341,7 +347,7 @@ class Executor:
             self._children.soft_timeout(run)
 
     def cancel(self, id: str) -> None:
-        """A cancel was requested: cooperative first, forced after the job's grace."""
+        """Stop a job because a cancel was requested: first cooperatively, and by force after the job's grace."""
         run = self.held.get(id)
         if run is None or run.settled or run.current.cancelled:
             return
@@ -363,7 +369,7 @@ class Executor:
             self.timers.after(run.rules.cancel_grace / 1000, lambda: self._force(run), lambda: not run.settled)
 
     def _cancel_member(self, run: Run) -> None:
-        """Others of its batch are not stopped for it; a batch that nobody wants any more is."""
+        """Cancel one member of a batch. The others go on; the batch is stopped when no member is wanted any more."""
         batch = self._batches.leave(run, self.waiting)
         if batch is not None:
             batch.current.ask_to_stop()
@@ -379,9 +385,9 @@ class Executor:
             self._threads.inject(run, Cancel)
 
     def drop(self, ids: Sequence[str] | None = None) -> None:
-        """Stop jobs the store no longer counts as ours; nothing is written about them.
+        """Stop jobs that the store no longer counts as ours; nothing is written about them.
 
-        What finished is kept: the store is told as soon as it can be, and refuses what came too late.
+        Finished ones are kept: the store is told of them as soon as possible, and refuses those that come too late.
         """
         for id in list(self.held if ids is None else ids):
             run = self.held.get(id)
@@ -393,7 +399,7 @@ class Executor:
             self.tracker.lost += 1
 
     def forget(self) -> None:
-        """The store gave this worker up: whatever it held is no longer its own, finished or not."""
+        """Forget all claims: the store gave this worker up, and what it held is no longer its own, finished or not."""
         self.drop()
         self.held.clear()
         self.gave_up(self.finished)
@@ -401,17 +407,17 @@ class Executor:
         self._stop_staging()
 
     def stop_gathering(self) -> None:
-        """No batch waits for more: those that did are to be handed back with all else that waits."""
+        """End the gathering of batches: their claims are handed back with the others that wait."""
         self._batches.closed = True
         self.waiting.extend(self._batches.gathered())
 
     def hand_back_waiting(self) -> None:
-        """Claims not yet started go back at no cost."""
+        """Hand back the claims that have not started, at no cost to the jobs."""
         while self.waiting:
             self._settle(self.waiting.popleft(), HandedBack())
 
     def hand_back_running(self) -> None:
-        """At the end of the grace: everything goes back at once, no attempt lost."""
+        """Hand back everything at the end of the grace; no attempt is lost."""
         for run in dict.fromkeys(self._batches.unit(run) for run in self.held.values() if not run.settled):
             self._stop(run, SHUT_DOWN)
             if run.place == "thread":

@@ -1,7 +1,8 @@
-"""What a worker does for workflows around a run: read the values a job is given, and stage the graph it leaves behind.
+"""What a worker does for workflows around a run: it reads the values a job is given, and stages the graph a job leaves
+behind.
 
-The only part of the way from claim to outcome that asks the store; a job of its own never comes here. A store that
-cannot be reached is asked again, as by the pump, for as long as the job is this worker's.
+It is the only part of the way from claim to outcome that asks the store; a job outside workflows never comes here. If
+the store cannot be reached, it is asked again for as long as the job is this worker's.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ REFUSED = "workflow not accepted"
 
 
 class Graphs:
-    """The store, as jobs of workflows need it."""
+    """The calls of the store that jobs of workflows need."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def fetch(self, claim: Claim) -> None:
-        """Put into the claim what its graph brings to it."""
+        """Put into the claim the values its graph brings to it."""
         if claim.source and claim.given is None:
             claim.given = await self._insist(partial(read_value, self._store, claim.source))
         if claim.awaits:
@@ -61,7 +62,7 @@ class Graphs:
         return Adopted(graph.id, adopting.replaced)
 
     async def _insist(self, call: Callable[[], Awaitable[T]]) -> T:
-        """The answer, however often it takes; whoever no longer wants it cancels this."""
+        """Repeat a call until the store answers. The caller cancels this when the answer is no longer wanted."""
         pause = 0.05
         while True:
             try:

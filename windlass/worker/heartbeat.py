@@ -1,7 +1,7 @@
-"""The heartbeat: a thread with its own loop and its own connection, so that no user code can keep it from beating.
+"""The heartbeat: a thread with its own loop and connection, so that user code cannot keep it from beating.
 
-It presents the worker, reconciles what it holds, sweeps when there is something to sweep, and watches the worker's
-loop: a blocked loop is reported with the stack of what blocks it.
+It presents the worker, reconciles the claims it holds with the store's view, sweeps when there is something to sweep,
+and watches the worker's loop: a blocked loop is reported with the stack of the code that blocks it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LAGS = 10
 
 
 class Watched:
-    """What the heartbeat needs to know of its worker; every call is thread-safe."""
+    """What the heartbeat needs from its worker; every call is thread-safe."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Watched:
 
 
 class Heartbeat:
-    """Beats every ``beat`` ms while ``lease`` ms lasts; ``start`` returns once the first beat is answered."""
+    """Beats every ``beat`` ms, for a lease of ``lease`` ms; ``start`` returns once the first beat is answered."""
 
     def __init__(
         self, new_store: Callable[[], Store], watched: Watched, *, beat: int, lease: int, stall_warning: float,
@@ -74,13 +74,13 @@ class Heartbeat:
 
     @property
     def lag(self) -> float:
-        """The longest time, in seconds, that the worker's loop took of late to answer a knock."""
+        """The longest time, in seconds, that the worker's loop recently took to answer."""
         unanswered = time.monotonic() - self._ticked - self._stall_warning / 2
         return max(0.0, unanswered, *self._lags)
 
     @property
     def silence(self) -> float:
-        """Seconds since the store answered a beat."""
+        """Seconds since the store last answered a beat."""
         return time.monotonic() - self._answered
 
     async def start(self) -> None:
@@ -110,7 +110,7 @@ class Heartbeat:
             await store.open()
             await self._beat_once(store)
         except BaseException as error:
-            with contextlib.suppress(StoreError):  # the first error is the one to tell of
+            with contextlib.suppress(StoreError):  # the first error is the one to report
                 await store.close()
             self._started.set_exception(error)
             return
@@ -141,14 +141,14 @@ class Heartbeat:
                 failpoint("before_sweep")
                 reply = await store.sweep()
         except Exception as error:
-            # Whatever it is: a heartbeat that ends would leave its worker running without a lease.
+            # Any error is survived: a heartbeat that ends would leave its worker running without a lease.
             silent = self.silence
             if isinstance(error, StoreOutdated):
                 self._worker_loop.call_soon_threadsafe(self._watched.on_outdated)
             bug = not isinstance(error, (StoreError, TimeoutError))
             log.warning("no heartbeat for %.1f s: %s", silent, str(error) or type(error).__name__, exc_info=bug)
             if silent > max(self._lease - 2, self._lease * 0.6):
-                # Others may take our jobs any moment now: stop them before they run twice.
+                # Other workers may take our jobs any moment now: stop them before they run twice.
                 self._worker_loop.call_soon_threadsafe(self._watched.on_silence)
             return min(self._beat, 1.0)
         self._tell_of(reply)
@@ -172,7 +172,7 @@ class Heartbeat:
 
     async def _beat_once(self, store: Store) -> None:
         watched = self._watched
-        # The order matters: whatever was acknowledged before this moment is in the list read after it.
+        # The order matters: a claim acknowledged before this moment is in the list that is read after it.
         presence, acked = watched.presence(), watched.acked()
         failpoint("before_beat")
         reply = await store.beat(presence, acked, watched.held())
@@ -182,14 +182,14 @@ class Heartbeat:
     # -- the worker's loop
 
     async def _watch_loop(self) -> None:
-        """Knock on the worker's loop; when nobody opens, say who stands in the way."""
+        """Ask the worker's loop to answer; if it does not, report what blocks it."""
         warned = False
         while True:
             asked = time.monotonic()
             self._worker_loop.call_soon_threadsafe(self._tick, asked)
             await asyncio.sleep(self._stall_warning / 2)
             stalled = time.monotonic() - self._ticked
-            paused = time.monotonic() - asked > self._stall_warning  # the whole process, this thread as well
+            paused = time.monotonic() - asked > self._stall_warning  # the whole process was, with this thread
             if stalled < self._stall_warning or paused:
                 warned = False
                 continue

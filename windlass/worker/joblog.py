@@ -1,7 +1,7 @@
-"""One log record for each run that ended badly, and for others where asked, under the logger ``windlass.job``.
+"""One log record for each run that ended badly, and for others on request, under the logger ``windlass.job``.
 
-Error trackers listen to the standard logging of a process; this is where they hear of jobs. It is called once the end
-of a run is decided, in the worker, wherever the job ran. Whatever a handler does, the job's end stands.
+Error trackers hook into a process's standard logging, and learn of jobs from here. The worker calls it once the end of
+a run is decided, wherever the job ran. Nothing a log handler does can change that end.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
 
 
 class JobLog:
-    """``success``: whether jobs that succeed are told of as well."""
+    """``success``: whether jobs that succeed are logged as well."""
 
     def __init__(self, success: bool = False) -> None:
         self.success = success
 
     def tell(self, run: Run, outcome: Outcome, move: Transition, worker: str) -> None:
-        """What a worker decided about a run of its own."""
+        """Log what a worker decided about a run of its own."""
         event = move.event
         level = _LEVELS.get(event, logging.INFO if event == "succeeded" and self.success else 0)
         if level:
@@ -61,7 +61,7 @@ class JobLog:
         emit(level, _said(claim, outcome, move, ran), fields, exc_info, error.traceback if error is not None else "")
 
     def tell_of_record(self, kind: str, job: Job, worker: str) -> None:
-        """What became of a job with no worker at hand: the store decided it."""
+        """Log what the store decided about a job without a worker."""
         level = _LEVELS[kind]
         if not log.isEnabledFor(level):
             return
@@ -76,7 +76,7 @@ class JobLog:
 
 
 def by_engine(job: Job) -> bool:
-    """Whether an engine alone decided a failure: what a worker decided it has told of itself."""
+    """Whether an engine alone decided a failure. Failures that a worker decided, it has logged itself."""
     return job.state is State.FAILED and job.fingerprint in ENGINE_MADE
 
 
@@ -84,17 +84,17 @@ def by_engine(job: Job) -> bool:
 
 
 def about(job: Claim | Job, **more: Any) -> dict[str, Any]:
-    """The fields that say which job it is."""
+    """The fields that identify the job."""
     fields = {"job_id": job.id, "task": job.task, "queue": job.queue, "run": job.run, **more}
     try:
         found = trace_id(read_meta(job.meta).headers.get("traceparent", ""))
-    except (ValueError, msgspec.MsgspecError):  # damaged in the store
+    except (ValueError, msgspec.MsgspecError):  # the meta is damaged in the store
         found = ""
     return {**fields, "trace_id": found} if found else fields
 
 
 def in_short(error: ErrorInfo) -> str:
-    """The error on one line: for a text that people scan."""
+    """The error in one line, for a text that people scan."""
     line = error.message.partition("\n")[0]
     return f"{error.type}: {line}" if line else error.type
 
@@ -113,7 +113,7 @@ def _said(claim: Claim, outcome: Outcome, move: Transition, ran: int) -> str:
 
 
 def _raised(run: Run, error: ErrorInfo) -> ExcInfo:
-    """The exception itself where it was raised in this process; else one that stands for it."""
+    """The exception itself if it was raised in this process; else a stand-in."""
     exc = run.raised
     if exc is None or safe.kind(exc) != error.type:
         return _stand_in(error)
@@ -128,7 +128,9 @@ def _stand_in(error: ErrorInfo) -> ExcInfo:
 
 
 def emit(level: int, text: str, fields: dict[str, Any], exc_info: ExcInfo | None, trace: str) -> None:
-    """``trace``: how the traceback reads. It was bounded when the error was described, and is not written anew."""
+    """Write one record. ``trace``: the traceback's text, which was bounded when the error was described and is not made
+    again.
+    """
     record = log.logger.makeRecord(JOB_LOGGER, level, __file__, 0, "%s", (text,), exc_info, "tell", fields)
     if exc_info is not None and trace:
         record.exc_text = trace.rstrip("\n")

@@ -8,7 +8,7 @@ import time
 
 
 def resident_bytes() -> int:
-    """The resident size; where /proc is missing, its peak so far, which is the nearest thing to be had."""
+    """The resident size. Where /proc is missing it is the peak so far, the nearest value to be had."""
     try:
         with open("/proc/self/statm") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -20,7 +20,7 @@ def resident_bytes() -> int:
 
 
 class Cpu:
-    """The part of a core that this process used since it was last asked."""
+    """The share of one core that this process has used since the last call."""
 
     def __init__(self) -> None:
         self._wall, self._used = time.monotonic(), time.process_time()

@@ -1,9 +1,10 @@
-"""The notifier in every worker of an app that declares notifications: finds what there is to tell and makes jobs of it.
+"""The notifier of every worker whose app declares notifications: it finds what there is to tell, and makes jobs that
+tell it.
 
-One worker at a time does so, for a lease; which one does not matter. What was decided is one value in the store, the
-book, written by compare-and-set: a worker that only thinks it leads can tell nothing of its own. A handler's job has an
-id made of the death it is about, and is accepted before the book moves on; a notice is in the book before it is sent.
-So a crash anywhere loses nothing and tells nothing twice. Delivering is not done here: jobs do that.
+One worker at a time leads, for a lease; which one does not matter. All decisions are one value in the store, the book,
+written by compare-and-set: a worker that wrongly believes it leads cannot write it. The id of a handler's job is made
+of the dead letter it is about, and the job is accepted before the book moves on; a notice is in the book before it is
+sent. So a crash at any moment loses nothing and tells nothing twice. Jobs do the delivering, not this module.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from windlass.core.job import Job, State
 from windlass.core.mute import MOST, NONE, Muted, decode
 from windlass.core.mute import SHELF as MUTES
 from windlass.core.notice import (
-    Book,
     DeadLetter,
     Notice,
+    NoticeBook,
     dead_notice,
     is_on_record,
     late_notices,
@@ -45,7 +46,7 @@ from windlass.store.items import Put, put_one, read_one
 from windlass.store.jobs import Query
 from windlass.store.shared import host_clock
 from windlass.support.logs import Steady
-from windlass.worker.lookout import Lookout
+from windlass.worker.standstill_watch import StandstillWatch
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -66,11 +67,11 @@ TRACE_HEADERS = ("traceparent", "tracestate")
 
 
 class Superseded(Exception):
-    """Another worker has written the book: it leads."""
+    """Another worker has written the book, so that worker leads."""
 
 
 class Notifier:
-    """``begin`` comes before the worker's first job; ``step`` tells what there is to tell; ``run`` goes on doing so."""
+    """``begin`` comes before the worker's first job; ``step`` tells what there is to tell; ``run`` repeats that."""
 
     def __init__(self, app: Windlass, store: Store, clock: Callable[[], int] = host_clock) -> None:
         self._app, self._notices, self._store, self._clock = app, app.notices, store, clock
@@ -78,27 +79,27 @@ class Notifier:
         self._me = f"{app.source} {new_id()}".encode()
         self._lease = self._version = 0
         self._renew_at = self._saved_at = 0.0
-        self._book: Book | None = None
+        self._book: NoticeBook | None = None
         self._cursor = 0
         self._is_sure = False
         wanted = {kind for rule in self._notices.rules.values() for kind in rule.on}
         self._heeds_queues, self._heeds_schedules = "stuck" in wanted, "schedule" in wanted
         self._kinds = ("failed", "schedule_fired") if self._heeds_schedules else ("failed",)
-        self._lookout, self._look_at = Lookout(store, clock), 0.0
+        self._lookout, self._look_at = StandstillWatch(store, clock), 0.0
 
     # -- life
 
     async def begin(self) -> None:
-        """The first worker ever begins the book: what is dead by then is nobody's news."""
+        """Start the book if it does not exist: jobs that are dead by then are not told of."""
         kept = await read_one(self._store, SHELF, BOOK)
         if not kept.version:
             newest = await self._store.events(-1)
             last = newest[-1] if newest else Entry(0, 0, [])
-            book = Book(last.seq, last.at, await self._failures())
+            book = NoticeBook(last.seq, last.at, await self._failures())
             await put_one(self._store, Put(shelf=SHELF, key=BOOK, body=_encode(book), expect=0))
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Step until cancelled."""
         pause = RETRY_FIRST
         while True:
             try:
@@ -107,13 +108,13 @@ class Notifier:
                 log.warning("notices cannot be seen to, will go on trying: %s", error)
                 wait, pause = pause, min(pause * 2, RETRY_MAX)
             except Exception:
-                # Whatever it is: nothing but this would ever tell that nothing is told.
+                # Any error is survived: if this task ended, nothing else would report that notices have stopped.
                 log.exception("a bug in the notifier")
                 wait, pause = pause, min(pause * 2, RETRY_MAX)
             await asyncio.sleep(wait)
 
     async def step(self) -> float:
-        """Tell all there is to tell, if this worker leads. Seconds until it should be looked again."""
+        """Tell all there is to tell, if this worker leads. Answers the seconds until the next look."""
         try:
             if not await self._lead():
                 return STANDBY
@@ -128,7 +129,9 @@ class Notifier:
         return POLL
 
     async def catch_up(self) -> int:
-        """Tell what there is; ms until what was held back may be told, -1 where nothing was. For who owns the time."""
+        """Tell what there is. Answers the ms until withheld notices may be told, -1 for none. For callers that move the
+        clock themselves.
+        """
         await self.step()
         reminder = next_reminder(self._book, self._notices.rules.values()) if self._book is not None else 0
         return max(0, reminder - self._clock()) if reminder else -1
@@ -142,7 +145,7 @@ class Notifier:
     # -- leading
 
     async def _lead(self) -> bool:
-        """Whether this worker leads, having renewed its lease where that is due."""
+        """Whether this worker leads. Its lease is renewed if that is due."""
         if self._book is not None and self._loop.time() < self._renew_at:
             return True
         for expect in dict.fromkeys((self._lease, 0)):
@@ -164,13 +167,13 @@ class Notifier:
         self._book, self._version = _decode(kept.body), kept.version
         self._cursor, self._is_sure, self._saved_at = self._book.cursor, False, self._loop.time()
 
-    def _draft_book(self) -> Book:
-        """A copy to write in: what was not committed was not decided."""
+    def _draft_book(self) -> NoticeBook:
+        """A copy of the book to write in: what is not committed is not decided."""
         if self._book is None:
             raise Superseded
         return _decode(_encode(self._book))
 
-    async def _commit(self, book: Book) -> None:
+    async def _commit(self, book: NoticeBook) -> None:
         book.cursor = max(book.cursor, self._cursor)
         value = _encode(book)
         put = Put(shelf=SHELF, key=BOOK, body=value, expect=self._version)
@@ -183,7 +186,7 @@ class Notifier:
     # -- events
 
     async def _follow(self) -> bool:
-        """Read on; whether there may be more."""
+        """Read the next events. Answers whether there may be more."""
         newest = await self._store.events(-1)
         if not newest or newest[-1].seq <= self._cursor:
             return False
@@ -203,10 +206,10 @@ class Notifier:
         return len(entries) == PAGE
 
     async def _has_lost(self, entries: Sequence[Entry]) -> bool:
-        """Whether events behind the cursor were dropped before they were read, and failures among them."""
+        """Whether events behind the cursor were dropped before they were read, with failures among them."""
         first = await self._store.events(max(0, self._cursor - 1), 1)
         if (first and first[0].seq <= self._cursor) or self._book is None:
-            return False  # the last entry that was read is still there
+            return False  # the last entry that was read still exists
         read = sum(1 for entry in entries for event in expand(entry) if _is_death(event))
         return len(entries) == PAGE or await self._failures() != self._book.failed + read
 
@@ -214,7 +217,7 @@ class Notifier:
         return sum(total.count for total in await self._store.totals() if total.kind == "failed")
 
     async def _tell(self, entries: Sequence[Entry], top: Entry) -> None:
-        """Everything in some entries, a bounded number of events at a time."""
+        """Tell of everything in some entries, a bounded number of events at a time."""
         chunk: list[Event] = []
         for entry in entries:
             chunk += expand(entry)
@@ -227,7 +230,7 @@ class Notifier:
                 await self._send_outbox()
                 chunk = []
 
-    async def _tell_of(self, book: Book, events: Sequence[Event]) -> None:
+    async def _tell_of(self, book: NoticeBook, events: Sequence[Event]) -> None:
         deaths = [event for event in events if _is_death(event)]
         book.failed += len(deaths)
         records = await self._records(deaths)
@@ -250,12 +253,12 @@ class Notifier:
             self._offer(book, notice)
 
     async def _muted(self) -> Muted:
-        """What operators want to hear nothing of for now."""
+        """The warnings that operators have muted for now."""
         items = await self._store.shelf(MUTES, limit=MOST)
         return frozenset(decode((item.body for item in items), self._clock()))
 
-    def _offer_death(self, book: Book, letter: DeadLetter, muted: Muted) -> None:
-        """A muted queue's dead letters are told to nobody; their handlers are called as ever."""
+    def _offer_death(self, book: NoticeBook, letter: DeadLetter, muted: Muted) -> None:
+        """Offer a dead letter to the rules. In a muted queue no rule is told; handlers are called as ever."""
         if ("dead_growing", letter.queue) in muted:
             return
         for rule in self._notices.rules.values():
@@ -263,7 +266,7 @@ class Notifier:
             if rule.wants(notice):
                 offer(book, rule, notice, self._clock())
 
-    def _offer(self, book: Book, notice: Notice) -> None:
+    def _offer(self, book: NoticeBook, notice: Notice) -> None:
         for rule in self._notices.rules.values():
             if rule.wants(notice):
                 offer(book, rule, notice, self._clock())
@@ -276,7 +279,7 @@ class Notifier:
         return found
 
     async def _look_through(self, top: Entry) -> None:
-        """Events were dropped before they were read: the dead letters themselves say what happened since."""
+        """Events were dropped before they were read: read the dead letters themselves since then."""
         log.warning("notices are behind the events that are kept, and are made up from the dead letters")
         book, failures, after = self._draft_book(), await self._failures(), ""
         since, muted = book.at, await self._muted()
@@ -306,7 +309,7 @@ class Notifier:
             return
         self._look_at = self._loop.time() + LOOK
         queues = await self._lookout.queues() if self._heeds_queues else {}
-        queues.pop(QUEUE, None)  # nobody could be told
+        queues.pop(QUEUE, None)  # no worker could run the notice
         gone = await self._lookout.gone() if self._heeds_schedules else []
         book, rules, now = self._draft_book(), self._notices.rules.values(), self._clock()
         muted = await self._muted()
@@ -319,7 +322,7 @@ class Notifier:
     # -- jobs
 
     async def _remind(self) -> None:
-        """Say what was held back, where the rate allows it again."""
+        """Tell what was withheld, where the rate allows it again."""
         now, book = self._clock(), self._draft_book()
         if not 0 < next_reminder(book, self._notices.rules.values()) <= now:
             return
@@ -329,7 +332,9 @@ class Notifier:
         await self._send_outbox()
 
     async def _send_outbox(self) -> None:
-        """Let what was decided be jobs. What another worker has sent already is a duplicate, and dropped."""
+        """Insert the jobs of decided notices. One that another worker has sent already is a duplicate and is
+        dropped.
+        """
         if self._book is None or not self._book.outbox:
             return
         if TASK in self._app.tasks:
@@ -339,7 +344,9 @@ class Notifier:
         await self._commit(book)
 
     async def _insert(self, drafts: Sequence[Draft]) -> None:
-        """Not by way of enqueue middleware: these calls are the worker's own, and nobody's to refuse."""
+        """Insert jobs without the enqueue middleware: these calls are the worker's own, and no middleware may refuse
+        them.
+        """
         source, meta = self._app.source, self._app.plain_meta
         for start in range(0, len(drafts), MAX_BATCH):
             jobs = [draft.to_job(source, meta) for draft in drafts[start : start + MAX_BATCH]]
@@ -353,10 +360,10 @@ def _is_death(event: Event) -> bool:
 
 
 def _trace_of(headers: dict[str, str]) -> dict[str, str]:
-    """So that what a handler does is seen in the trace of the job it is about."""
+    """The trace headers of the job a handler is about, so that the handler appears in the same trace."""
     return {name: headers[name] for name in TRACE_HEADERS if name in headers}
 
 
 _encode = msgspec.json.encode
-_decoder = msgspec.json.Decoder(Book)
+_decoder = msgspec.json.Decoder(NoticeBook)
 _decode = _decoder.decode

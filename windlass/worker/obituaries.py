@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 
-# At the end of the supervisor; what is not told by then is found out by the lease.
+# How long the supervisor's end waits for this. A death not told by then is found when the lease ends.
 _LAST_WAIT = 5.0
 
 

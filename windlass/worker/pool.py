@@ -1,7 +1,8 @@
-"""The process pool: jobs that run in child processes which can be killed one by one.
+"""The process pool: jobs run in child processes, each of which can be killed alone.
 
-Children are clean interpreters, started when first needed and kept warm; a job's death is its child's and no
-neighbour's. Must not decide what becomes of a job: ``run`` answers with an outcome or raises what befell the child.
+Children are clean interpreters, started when first needed and kept warm. A job that dies takes down its own child and
+no neighbour. The pool does not decide what becomes of a job: ``run`` answers an outcome or raises what happened to the
+child.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from typing import Any
 
 from windlass.errors import ConfigError, WindlassError
 from windlass.support.logs import Steady
-from windlass.worker import frames
-from windlass.worker.frames import FromChild, Measured, Note, RunReply, RunRequest
-from windlass.worker.gather import Measures
+from windlass.worker import child_messages
+from windlass.worker.child_messages import FromChild, Measured, Note, RunReply, RunRequest
 from windlass.worker.process import ChildDied, ChildProcess, ChildStartFailed, PoolClosed
+from windlass.worker.process_metrics import Measures
 
 __all__ = ["ChildDied", "ChildStartFailed", "PoolClosed", "ProcessPool", "RunReply", "RunRequest"]
 
@@ -29,13 +30,13 @@ log = Steady(logging.getLogger("windlass.worker"))
 WORKER_STOPS = "the worker is stopping"
 _CHILD = (sys.executable, "-m", "windlass.worker.child")
 _LONGEST_BACKOFF = 30.0
-# What an idle child may take to run its exit handlers.
+# How long an idle child may take to run its exit handlers.
 _LEAVE_TIME = 5.0
 
 
 @dataclass(slots=True, eq=False)
 class _Run:
-    """A request on its way: ``child`` is None while it waits for one, and again when it is over."""
+    """A request on its way. ``child`` is None while it waits for one, and again when it is over."""
 
     request: RunRequest
     reply: asyncio.Future[RunReply]
@@ -57,8 +58,8 @@ class ProcessPool:
 
     def __init__(
         self, size: int, command: Sequence[str] | None, target: str, *, max_jobs: int = 0, max_memory: int = 0,
-        on_message: Callable[[str, str, Any], None], imports: Sequence[str] = (), body: str = frames.DEFAULT_BODY,
-        start_timeout: float = 120.0, measures: Measures | None = None,
+        on_message: Callable[[str, str, Any], None], imports: Sequence[str] = (),
+        body: str = child_messages.DEFAULT_BODY, start_timeout: float = 120.0, measures: Measures | None = None,
     ) -> None:  # fmt: skip
         if size < 1:
             raise ConfigError(f"a process pool needs at least one child, not {size}")
@@ -66,7 +67,7 @@ class ProcessPool:
         self._command = tuple(command or _CHILD)
         self._measures = measures
         measure = measures.function if measures else ""
-        self._setup = frames.Setup(target, list(imports), body, [], os.getpid(), max_memory > 0, measure)
+        self._setup = child_messages.Setup(target, list(imports), body, [], os.getpid(), max_memory > 0, measure)
         self._max_jobs = max_jobs
         self._max_memory = max_memory
         self._on_message = on_message
@@ -116,7 +117,7 @@ class ProcessPool:
 
     @property
     def free(self) -> int:
-        """How many more jobs could run now: idle children and those that may be started."""
+        """How many more jobs could start now: idle children, and children that may still be started."""
         if self._closed:
             return 0
         startable = 0 if self._resting else self._size - self._alive
@@ -134,7 +135,7 @@ class ProcessPool:
 
     @property
     def pids(self) -> dict[str, int]:
-        """The process of each job that is in a child now."""
+        """The process id for each job that is in a child now."""
         return {job_id: run.child.pid for job_id, run in self._runs.items() if run.child is not None}
 
     @property
@@ -144,10 +145,11 @@ class ProcessPool:
     # -- one job
 
     async def run(self, request: RunRequest, started: Callable[[], None] | None = None) -> RunReply:
-        """Run a job in the next free child; ``started`` is called when it is given to one.
+        """Run a job in the next free child; ``started`` is called when a child gets it.
 
-        Raises ``ChildDied`` with what the child died of, ``ChildStartFailed`` with the traceback if the app cannot be
-        imported there, and ``PoolClosed``. Cancelling the call kills the child: nobody would settle its job.
+        Raises ``ChildDied`` with the child's cause of death, ``ChildStartFailed`` with the traceback if the app cannot
+        be imported there, and ``PoolClosed``. Cancelling the call kills the child: its job could not be settled any
+        more.
         """
         if self._closed or self._loop is None:
             raise PoolClosed
@@ -170,28 +172,30 @@ class ProcessPool:
         run = self._runs.get(job_id)
         if run is None or run.child is None:
             return False
-        run.child.send(frames.SoftTimeoutRun(job_id))
+        run.child.send(child_messages.SoftTimeoutRun(job_id))
         return True
 
     def cancel(self, job_id: str) -> bool:
-        """Let the job know that it should stop, also if it has not started. False if the pool has no such job."""
+        """Tell the job to stop, even if it has not started. False if the pool has no such job."""
         run = self._runs.get(job_id)
         if run is None or run.reply.done():
             return False
         if run.child is not None:
-            run.child.send(frames.CancelRun(job_id))
+            run.child.send(child_messages.CancelRun(job_id))
         else:
             run.request.cancelled = True
         return True
 
     def tell_of_stop(self) -> None:
-        """Every child hears that the worker stops, also one that is yet to start. What it is given it runs."""
+        """Tell every child that the worker stops, also one that is yet to start. It still runs what it is given."""
         self._stopping = True
         for child in (*self._idle, *self._busy):
-            child.send(frames.WorkerStops())
+            child.send(child_messages.WorkerStops())
 
     def kill(self, job_id: str, why: str) -> bool:
-        """End the job's child, or its wait for one: ``run`` raises ``ChildDied``. False if the pool has no such job."""
+        """Kill the job's child, or end its wait for one: ``run`` raises ``ChildDied``. False if the pool has no such
+        job.
+        """
         run = self._runs.get(job_id)
         if run is None or run.reply.done():
             return False
@@ -235,14 +239,14 @@ class ProcessPool:
             self._pass_on(frame)
         elif isinstance(frame, RunReply):
             if run is not None:
-                # The child may have its next job before the caller hears of this one: a kill in between is too late.
+                # The child may get its next job before the caller hears of this one: a kill must not hit that.
                 run.child = None
                 if not run.reply.done():
                     run.reply.set_result(frame)
             self._release(child, frame.memory)
 
     def _run_of(self, child: ChildProcess) -> _Run | None:
-        """The run this child works for; None if it was abandoned, even if another child has the same job by now."""
+        """The run this child works for. None if it was abandoned, even if another child has the same job by now."""
         run = self._runs.get(child.job_id)
         return run if run is not None and run.child is child else None
 
@@ -254,7 +258,7 @@ class ProcessPool:
 
     def _release(self, child: ChildProcess, memory: int) -> None:
         if child.killed:
-            return  # the signal is on its way; it stays busy until it is gone, so that nobody else's job meets it
+            return  # the signal is on its way: the child stays busy until it is gone, so that no other job is put there
         self._busy.discard(child)
         child.job_id = ""
         if self._closed or 0 < self._max_jobs <= child.jobs or 0 < self._max_memory < memory:
@@ -265,7 +269,7 @@ class ProcessPool:
 
     def _retire(self, child: ChildProcess) -> None:
         self._leaving.add(child)
-        child.send(frames.Leave())
+        child.send(child_messages.Leave())
         if self._loop is not None:
             self._loop.call_later(_LEAVE_TIME, child.kill, "it did not leave in time")
 
@@ -300,7 +304,7 @@ class ProcessPool:
             self._failed_starts = 0
             self._idle.append(child)
             if self._stopping:
-                child.send(frames.WorkerStops())
+                child.send(child_messages.WorkerStops())
         finally:
             self._starting.difference_update({asyncio.current_task()})
             if child not in self._idle and not child.gone:
@@ -310,7 +314,7 @@ class ProcessPool:
             self._dispatch()
 
     def _rest(self, error: ChildStartFailed) -> None:
-        """Tell one waiting job why no child comes, and start none for a while: the next one would fail alike."""
+        """Tell one waiting job why no child comes, and start none for a while: the next one would fail the same way."""
         if self._resting is None and self._loop is not None and not self._closed:
             delay = min(2.0**self._failed_starts, _LONGEST_BACKOFF)
             self._failed_starts += 1

@@ -1,7 +1,7 @@
-"""One process child as its worker sees it: started, spoken to, killed, and its death told exactly once.
+"""One process child as its worker sees it: started, spoken to, killed, and its death reported exactly once.
 
-A child is gone when its process has ended and everything it had sent is read. Must not know which job deserves which
-child: that is the pool's.
+A child is gone when its process has ended and everything it had sent is read. The pool decides which job gets which
+child.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from typing import cast
 import msgspec
 
 from windlass.errors import WindlassError, WorkerCrashed
-from windlass.worker.frames import FromChild, NotReady, Ready, Setup, ToChild, Unpacker, decode_from_child, pack
+from windlass.worker.child_messages import FromChild, NotReady, Ready, Setup, ToChild, Unpacker, decode_from_child, pack
 
-# How long the two signs of a death, the process and its socket, may lie apart before the missing one is forced.
+# A death has two signs: the process ends and its socket closes. When one is missing for this long, it is forced.
 _APART = 2.0
-# Pipes of the supervisor, meant for the worker alone.
+# The supervisor's pipes, which only the worker may hold.
 _PRIVATE = ("WINDLASS_SUPERVISOR_FD", "WINDLASS_PARENT_FD")
 
 
@@ -41,7 +41,9 @@ class ChildStartFailed(WindlassError):
 
 
 class ChildProcess(asyncio.Protocol):
-    """A child process and the socket to it. ``on_gone`` is called once, last, with what it died of."""
+    """A child process and the socket to it. ``on_gone`` is called once, after everything else, with the cause
+    of death.
+    """
 
     def __init__(
         self, on_frame: Callable[[ChildProcess, FromChild], None], on_gone: Callable[[ChildProcess], None]
@@ -88,8 +90,8 @@ class ChildProcess(asyncio.Protocol):
         await self._ready
 
     def _spawn(self, command: Sequence[str], sock: socket.socket) -> None:
-        # In this thread, not in an executor's: the kernel ties the child's life to the thread that started it.
-        # Its own process group: Ctrl-C in a terminal is the worker's to hear, and a kill reaches what the job started.
+        # Started in this very thread: the kernel ties the child's life to the thread that starts it.
+        # Its own process group: Ctrl-C in a terminal reaches only the worker, and a kill reaches what the job started.
         self._process = subprocess.Popen(
             [*command, "--fd", str(sock.fileno())],
             stdin=subprocess.DEVNULL,
@@ -105,20 +107,20 @@ class ChildProcess(asyncio.Protocol):
             threading.Thread(target=self._wait, args=(self._process,), name="windlass-wait", daemon=True).start()
 
     def send(self, message: ToChild) -> None:
-        """Queue a frame; of no effect on a child that is going."""
+        """Queue a message. Without effect on a child that is going."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(pack(message))
 
     def kill(self, why: str) -> None:
-        """End the process and what it started, now. The first reason is kept."""
+        """End the process and the programs it started, now. The first reason is kept."""
         self.killed = self.killed or why
         if self._process is not None and self._process.returncode is None:
-            # Not yet waited for, so the number still belongs to this child.
+            # The child has not been waited for, so its process id is still its own.
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     def death(self) -> str:
-        """What the child died of, in words."""
+        """The cause of death, in words."""
         if self.killed:
             return f"killed: {self.killed}"
         return describe_exit(self._process.returncode if self._process else None)
@@ -134,7 +136,7 @@ class ChildProcess(asyncio.Protocol):
             for body in self._unpacker.feed(data):
                 self._hear(decode_from_child(body))
         except msgspec.MsgspecError as error:
-            # User code wrote into the socket: nothing after this point can be trusted.
+            # User code wrote into the socket: nothing that follows can be trusted.
             self.kill(f"it sent a broken message ({error})")
 
     def _hear(self, frame: FromChild) -> None:
@@ -161,7 +163,7 @@ class ChildProcess(asyncio.Protocol):
 
     def _wait(self, process: subprocess.Popen[bytes]) -> None:
         process.wait()
-        with suppress(RuntimeError):  # the loop is closed: nobody is left to tell
+        with suppress(RuntimeError):  # the loop is closed, and no one waits for the news
             self._loop.call_soon_threadsafe(self._on_exit)
 
     def _on_exit(self) -> None:
@@ -170,7 +172,7 @@ class ChildProcess(asyncio.Protocol):
             self._loop.remove_reader(self._pidfd)
             os.close(self._pidfd)
             self._pidfd = -1
-            # Before it is waited for: what the job started must not outlive it and work on beside its next attempt.
+            # Before the child is waited for: programs the job started must not go on beside its next attempt.
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()

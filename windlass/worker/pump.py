@@ -1,7 +1,9 @@
-"""The pump: everything that finished and everything there is room for goes into one exchange with the store.
+"""The pump: everything that finished, and a request for as many jobs as there is room for, go into one exchange with
+the store.
 
-Under load batches grow by themselves, because jobs finish while an exchange is under way; idle, a job costs one wake-up
-and one round trip. One exchange at a time; a request whose reply was lost is sent again as it was.
+Under load batches grow by themselves, because jobs finish while an exchange is under way; an idle worker pays one
+wake-up and one round trip per job. There is one exchange at a time; a request whose reply was lost is sent again
+unchanged.
 """
 
 from __future__ import annotations
@@ -21,8 +23,8 @@ from windlass.store.jobs import ExchangeReply, Want
 from windlass.support.failpoints import failpoint
 from windlass.support.logs import Steady
 from windlass.worker.executor import Executor
-from windlass.worker.notes import NoteBuffer
-from windlass.worker.shares import Shares
+from windlass.worker.note_buffer import NoteBuffer
+from windlass.worker.queue_shares import Shares
 
 log = Steady(logging.getLogger("windlass.worker"))
 
@@ -39,7 +41,7 @@ meanwhile. A job of a workflow costs it several times what another does."""
 
 
 class Pump:
-    """``acked`` is the last exchange whose claims are in the executor's hands; the heartbeat reports it."""
+    """``acked`` is the last exchange whose claims the executor has; the heartbeat reports it."""
 
     def __init__(
         self, store: Store, shares: Shares, executor: Executor, notes: NoteBuffer, on_gone: Callable[[], None],
@@ -62,32 +64,32 @@ class Pump:
         self.hungry = self.drain = self.stopping = self.paused = self.quiet = self._owed = False
 
     def retire(self) -> None:
-        """The store gave this worker up: nothing more under its id, also not what is under way."""
+        """Stop all exchanges under the current id, also the one under way: the store gave this worker up."""
         self.paused = True
         self.acked = 0
 
     def enroll(self, worker: str) -> None:
-        """Begin anew under an id the store knows."""
+        """Start again under a new id that the store knows."""
         self.worker, self.seq, self.acked = worker, 0, 0
         self.paused = self.drain = False
         self.poke()
 
     def limit_claims(self, most: int, on_spent: Callable[[], None]) -> None:
-        """Claim so many jobs and not one more; ``on_spent`` is called when the last of them is settled."""
+        """Claim exactly so many jobs; ``on_spent`` is called when the last of them is settled."""
         self._left, self._on_spent = most, on_spent
 
     @property
     def spent(self) -> bool:
-        """Whether all jobs that it may claim were, and are settled."""
+        """Whether all jobs it may claim were claimed and are settled."""
         return self._left == 0 and not self._executor.held
 
     def poke(self) -> None:
-        """There may be work: a wake-up, a due time, or the heartbeat says so."""
+        """Look for jobs: a wake-up, a due time or the heartbeat says that there may be some."""
         self.hungry = True
         self._event.set()
 
     def answer(self) -> None:
-        """The store has called: for jobs, or to cancel one, which a worker without room for more must hear as well."""
+        """Answer a call of the store: for jobs, or to cancel one. A worker without room must also hear of a cancel."""
         self._owed = True
         self.poke()
 
@@ -99,16 +101,16 @@ class Pump:
             self.stop_asking()
 
     def stop_asking(self) -> None:
-        """Nothing more is claimed. The store hears of that, or it would wake this worker for jobs of others."""
+        """Claim nothing more. The store is told, or it would wake this worker instead of others."""
         self._owed = True
         self._event.set()
 
     def nudge(self) -> None:
-        """Something finished, or the pump should look at its state again."""
+        """Look at the state again: something finished, or may have changed."""
         self._event.set()
 
     async def run(self) -> None:
-        """Until stopped and everything held is settled."""
+        """Exchange until stopped and everything held is settled."""
         while True:
             self._event.clear()
             if self.paused:
@@ -134,7 +136,7 @@ class Pump:
         self.seq += 1
         self._owed = False
         if room:
-            # Before the exchange, not after it: a wake-up that arrives together with the reply must not be overwritten.
+            # Cleared before the exchange: a wake-up that arrives together with the reply must not be overwritten.
             self.hungry = False
         now = -1 if self._lanes_ahead else min(room, max(0, executor.room(len(moves), 0)))
         began = time_ns()
@@ -143,7 +145,7 @@ class Pump:
             executor.gave_up(moves)
             return
         executor.settled(moves, reply.refused, began)
-        if self._left is not None:  # what was handed back has not been run here
+        if self._left is not None:  # claims that are handed back have not run here
             self._left += sum(move.event == "released" for move in moves) - len(reply.claims)
         for id in reply.refused:
             log.warning("late settle of job %s refused: it had been given to another worker", id)
@@ -154,7 +156,7 @@ class Pump:
         self.sleep_until(reply.next_due)
 
     def _take(self, reply: ExchangeReply, room: int) -> None:
-        """Start what was granted; a worker that got all it wanted wants more."""
+        """Start the granted claims. A worker that got all it wanted asks again."""
         if reply.claims:
             failpoint("after_claim")
         if self._shares.weighted:
@@ -164,10 +166,10 @@ class Pump:
         self.hungry = self.hungry or (room > 0 and len(reply.claims) >= room)
         self.drain = reply.drain
         if reply.drain:
-            self._executor.start_gathered()  # a job waits for this worker to be empty
+            self._executor.start_gathered()  # a job that runs alone waits for this worker to be empty
 
     async def _exchange(self, moves: list[Transition], want: Want) -> ExchangeReply | None:
-        """The reply, however often it takes; None once this worker is gone from the store."""
+        """The reply, repeated until it comes; None if this worker is gone from the store."""
         worker, seq, pause, failures = self.worker, self.seq, FIRST_PAUSE, 0
         while not self._is_retired(worker):
             try:
@@ -192,7 +194,7 @@ class Pump:
                 self.store_errors += 1
                 return await self._after_refusal(moves, error)
             if self._is_retired(worker):
-                return None  # given up by the heartbeat while this was under way
+                return None  # the heartbeat gave this id up while the exchange was under way
             if failures:
                 log.warning("the store answers again after %d failed tries", failures)
             if reply.gone:
@@ -202,7 +204,9 @@ class Pump:
         return None
 
     async def _after_refusal(self, moves: list[Transition], error: Exception) -> ExchangeReply | None:
-        """The store failed an exchange, and would again: find the job at fault, or leave and return."""
+        """The store failed an exchange and would fail it again: find the job at fault, or leave and come back under a
+        new id.
+        """
         if len(moves) > 1:
             return await self._exchange_singly(moves, error)
         if moves and moves[0].reason != UNWRITABLE:
@@ -215,7 +219,9 @@ class Pump:
         return None
 
     async def _exchange_singly(self, moves: list[Transition], error: Exception) -> ExchangeReply | None:
-        """Settle one by one what cannot be settled together: the one job at fault must not cost the others theirs."""
+        """Settle one by one what cannot be settled together, so that the job at fault does not cost the others their
+        outcomes.
+        """
         log.error("the store failed an exchange, its %d jobs are settled one by one: %r", len(moves), error)
         whole = ExchangeReply()
         for move in moves:
@@ -227,12 +233,14 @@ class Pump:
         return whole
 
     async def _exchange_unwritable(self, move: Transition, error: Exception) -> ExchangeReply | None:
-        """The store will not have what became of this job: it becomes a dead letter that says so."""
+        """Settle a job whose outcome the store cannot keep as a dead letter that says so."""
         log.error("what became of job %s cannot be written: %r", move.id, error)
         return await self._exchange_next([unwritable(move, safe.text(error, safe.MAX_REASON))])
 
     async def _exchange_next(self, moves: list[Transition]) -> ExchangeReply | None:
-        """Under a number of its own, as the store may have counted the failed one; asks for nothing but to settle."""
+        """Exchange under a new number, as the store may have counted the failed one. It settles and asks for
+        nothing.
+        """
         self.seq += 1
         self.hungry = True
         return await self._exchange(moves, Want([], 0))
@@ -253,7 +261,7 @@ class Pump:
         )
 
     def _room(self, leaving: int) -> int:
-        """How many claims there is room for once so many have left: free slots, and more where jobs are quick."""
+        """How many claims there is room for once so many have left: free slots, and more while jobs are quick."""
         if self._closed_for_claims():
             return 0
         self._ahead = 0 if self.drain else min(int(self._rate * LOOK_AHEAD_SECONDS), LOOK_AHEAD_MAX)
@@ -261,7 +269,9 @@ class Pump:
         return room if self._left is None else min(room, self._left)
 
     def _pace(self, jobs: int, seconds: float) -> None:
-        """Larger batches while they are quick, smaller ones when they are slow; small exchanges say nothing."""
+        """Ask for larger batches while they are quick and for smaller ones when they are slow; small exchanges tell
+        nothing.
+        """
         if not self._paced or jobs < BATCH_LEAST:
             return
         if seconds > SLOW:
@@ -270,7 +280,7 @@ class Pump:
             self._batch = min(MAX_BATCH, self._batch * 2)
 
     def _measure(self, done: int) -> None:
-        """Jobs per second of late, from which the look-ahead follows."""
+        """Update the recent jobs per second, which determine how far to claim ahead."""
         now, (since, before) = self._loop.time(), self._counted
         total = before + done
         if now - since > 0.05:
@@ -285,7 +295,7 @@ class Pump:
             self._due.cancel()
             self._due = None
         if next_due >= 0:
-            # A millisecond more, because instants are whole milliseconds and the timer may fire within one.
+            # One millisecond more: instants are whole milliseconds, and the timer may fire within one.
             self._due = self._loop.call_later((next_due + 1) / 1000, self.poke)
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """Watches Python files and calls back when one changes, for ``--reload`` in development.
 
-Uses ``watchfiles`` where it is installed and looks at modification times twice a second where it is not. Must not
-import what it watches.
+It uses ``watchfiles`` where that is installed, and otherwise looks at modification times twice a second. It never
+imports what it watches.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ class Watcher:
             self._on_change()
 
     def _poll(self) -> None:
-        seen = snapshot(self._paths)
+        seen = modified_times(self._paths)
         while not self._stop.wait(_POLL):
-            now = snapshot(self._paths)
+            now = modified_times(self._paths)
             if now != seen:
                 seen = now
                 self._on_change()
 
 
-def snapshot(paths: Sequence[str]) -> dict[str, int]:
-    """The modification time of every Python file at or under the paths, less hidden and foreign folders."""
+def modified_times(paths: Sequence[str]) -> dict[str, int]:
+    """The modification time of every Python file at or under the paths, without hidden and foreign folders."""
     found: dict[str, int] = {}
     for path in paths:
         if os.path.isfile(path):
@@ -73,5 +73,5 @@ def _note(path: str, found: dict[str, int]) -> None:
     try:
         found[path] = os.stat(path).st_mtime_ns
     except OSError:
-        # Gone between listing and looking: its absence is the change.
+        # The file went between listing and reading: its absence is the change.
         found.pop(path, None)

@@ -1,6 +1,8 @@
-"""One job from claim to outcome: find the task, read the arguments, run, judge. The same steps in every kind of place.
+"""One job from claim to outcome: find the task, read the arguments, run the function, judge the result. The steps are
+the same in every kind of place.
 
-A runner never talks to the store and never decides a state: it makes an ``Outcome``; ``lifecycle.decide`` follows.
+A runner never talks to the store and never decides a state: it makes an ``Outcome``, and ``lifecycle.decide`` does the
+rest.
 """
 
 from __future__ import annotations
@@ -63,7 +65,7 @@ CANCELLED, TIMED_OUT, SHUT_DOWN, LOST = "cancelled", "timed out", "shutting down
 
 
 class Run:
-    """One claim being worked on: what it is, what holds for it, and whether it was told to stop."""
+    """One claim being worked on: the rules that hold for it, and whether it was told to stop."""
 
     __slots__ = (
         "app", "began", "claim", "codec", "current", "each", "error", "fault", "function", "handle", "layers", "place",
@@ -90,11 +92,11 @@ class Run:
         self.error: BaseException | None = None
         self.raised: BaseException | None = None
         self.fault = self.each = ""
-        if b'"options"' in claim.meta:  # most calls have none, and decoding is not free
+        if b'"options"' in claim.meta:  # most calls have no options, and decoding costs time
             self._read_call()
 
     def _read_call(self) -> None:
-        """The options of the call itself. What cannot be read fails this job, never the worker that took it."""
+        """The options of the call itself. Options that cannot be read fail this job, and not the worker."""
         try:
             call = checked_call(self.current.meta.options)
             self.each = call.pop("each", "")
@@ -103,11 +105,11 @@ class Run:
             self.fault = f"the options of the call cannot be read: {error!r}"
 
     def many(self, task: Task[Any, Any]) -> Ready:
-        """One job that makes many calls."""
+        """The call of one job that calls its task for many items."""
         return in_turn(self.current, task, self.claim), (), {}
 
     def judge(self, exc: BaseException) -> Outcome:
-        """What an exception out of the run means."""
+        """The outcome an exception of the run stands for."""
         return judge(self, exc)
 
 
@@ -115,7 +117,7 @@ _CALL_TYPES = {"result": bool, "on_crash": str, "each": str}
 
 
 def checked_call(packed: dict[str, Any]) -> dict[str, Any]:
-    """The options of a call as they came out of the store, where others may write as well."""
+    """The options of a call as read from the store, where others may write too."""
     for name, value in packed.items():
         if name != "backoff" and type(value) is not _CALL_TYPES.get(name, int):
             raise PayloadError(f"{name} is {value!r}")
@@ -123,7 +125,7 @@ def checked_call(packed: dict[str, Any]) -> dict[str, Any]:
 
 
 def succeeded(run: Run, result: Any) -> Outcome:
-    """What a task returned means for its job. Never raises, whatever the value does when it is asked for its JSON."""
+    """The outcome for what a task returned. Never raises, whatever the value's own code does."""
     if not run.rules.result:
         return Succeeded(None)
     if result is None:
@@ -141,7 +143,7 @@ _NOTHING = Succeeded(b"null")
 
 
 def judge(run: Run, exc: BaseException) -> Outcome:
-    """What an exception out of a task means for its job. Never raises, whatever the exception does when looked at."""
+    """The outcome for an exception out of a task. Never raises, whatever the exception's own code does."""
     run.raised = exc
     try:
         return _judge(run, exc)
@@ -166,7 +168,7 @@ def _judge(run: Run, exc: BaseException) -> Outcome:
             return Snoozed(requeue_delay(run.claim.snoozes))
         delay, reason = run.rules.retry.next_delay(run.claim.attempt + 1, exc, random.random())
     except BaseException as wrong:
-        # A predicate or a backoff function that raises must not lose the job, nor hide the task's own error.
+        # A predicate or backoff function that raises must neither lose the job nor hide the task's own error.
         wrong.__context__ = exc
         run.raised = wrong
         return Failed(describe(wrong), None, "the retry policy raised")
@@ -174,10 +176,10 @@ def _judge(run: Run, exc: BaseException) -> Outcome:
 
 
 def when_stopped(stop: str, exc: BaseException) -> Outcome | None:
-    """What an exception means for a job that was told to stop, if it comes of that.
+    """The outcome for an exception of a job that was told to stop, if the stop explains it.
 
-    At the end of the worker's grace that is any: whatever clean-up raises then, the stop is not the job's fault. What
-    the task decided itself stands.
+    At the end of the worker's grace any exception counts as the stop: what clean-up raises then is not the job's fault.
+    A task's own decision stands.
     """
     if stop == SHUT_DOWN and not isinstance(exc, (Cancel, Snooze, Reject, HandOver)):
         return HandedBack()
@@ -187,26 +189,26 @@ def when_stopped(stop: str, exc: BaseException) -> Outcome | None:
 
 
 def trips(run: Run, exc: BaseException) -> bool:
-    """Whether the breaker of the task, if it has one, takes this for an error."""
+    """Whether the exception counts as an error at the task's breaker, if it has one."""
     task = run.app.tasks.get(run.claim.task)
     breaker: str = task.layer.get("breaker", "") if task else ""
     return bool(breaker) and run.app.breaker(breaker).counts(exc)
 
 
 def timed_out(run: Run) -> TaskTimeout:
-    """A thread cannot be stopped: for Windlass its job is over all the same."""
+    """The outcome for a thread that outlived its timeout: it cannot be stopped, but its job is over."""
     end = "; its job is over, and its thread goes on until it returns" if run.place == "thread" else " and was stopped"
     return TaskTimeout(f"the task ran longer than its timeout of {run.rules.timeout / 1000:g} s{end}")
 
 
 def dated(error: ErrorInfo, run: Run, worker: str) -> ErrorInfo:
-    """The error with when its attempt began (by the store's clock, when it was claimed), how long it took, where."""
+    """The error with the attempt's begin (the claim's instant, by the store's clock), duration and worker."""
     took = int((monotonic() - run.began) * 1000) if run.began else 0
     return msgspec.structs.replace(error, at=run.claim.claimed_at, took=took, worker=worker)
 
 
 def transition(run: Run, outcome: Outcome, worker: str) -> Transition:
-    """What the store is to write. The job counts as settled from here on: nothing may fail, or it never would be."""
+    """What the store is to write. The job counts as settled from here on, so nothing here may fail."""
     try:
         if type(outcome) is Failed or type(outcome) is Crashed:
             outcome.error = dated(outcome.error, run, worker)
@@ -223,10 +225,10 @@ def bad_payload(run: Run, error: BaseException) -> Outcome:
 
 
 async def run_on_loop(run: Run, done: Callable[[Run, Outcome], None]) -> None:
-    """A coroutine task, in its own asyncio.Task and context."""
+    """Run a coroutine task, in an asyncio.Task and context of its own."""
     try:
         function, args, kwargs = arguments(run)
-    except BaseException as error:  # upcasters and validators are user code too, and may even want to exit
+    except BaseException as error:  # upcasters and validators are user code, which may even call sys.exit()
         done(run, bad_payload(run, error))
         return
     set_current(run.current)
@@ -242,7 +244,7 @@ async def run_on_loop(run: Run, done: Callable[[Run, Outcome], None]) -> None:
 
 
 def run_blocking(run: Run, guard: AbstractContextManager[None]) -> Outcome:
-    """A plain function, in the thread or process that calls this; it may be interrupted only inside ``guard``."""
+    """Run a plain function in the calling thread or process; it may be interrupted only inside ``guard``."""
     try:
         function, args, kwargs = arguments(run)
     except BaseException as error:
@@ -260,7 +262,7 @@ def run_blocking(run: Run, guard: AbstractContextManager[None]) -> Outcome:
 async def run_elsewhere(
     run: Run, start: Callable[[], Awaitable[Outcome]], done: Callable[[Run, Outcome], None]
 ) -> None:
-    """A thread or process task with middleware around it, which runs on the loop like everyone's."""
+    """Run a thread or process task with its middleware around it, which runs on the loop as always."""
     ended: list[tuple[BaseException, Outcome]] = []
 
     async def inner() -> Any:
@@ -274,13 +276,13 @@ async def run_elsewhere(
     try:
         outcome = succeeded(run, await around_run(run.layers, run.current, inner)())
     except BaseException as error:
-        # The task's own error was judged where it was raised; any other is the middleware's.
+        # The task's own error was judged where it was raised; any other error is the middleware's.
         outcome = ended[0][1] if ended and error is ended[0][0] else run.judge(error)
     done(run, outcome)
 
 
 def result_of(run: Run, outcome: Succeeded) -> Any:
-    """What a task gave in a thread, or a child's answer read by the task's annotation."""
+    """A task's result: a thread's value, or a child's answer read by the task's annotation."""
     task = run.app.tasks.get(run.claim.task)
     if run.place == "thread" or task is None:
         return run.result
@@ -291,12 +293,12 @@ def result_of(run: Run, outcome: Succeeded) -> Any:
 
 
 def raised_elsewhere(outcome: Outcome) -> BaseException:
-    """What stands, around a child, for what was raised in it."""
+    """The exception that middleware sees for what was raised in a child."""
     return HandOver(outcome) if isinstance(outcome, Adopting) else Elsewhere(outcome)
 
 
 class Elsewhere(JobFailed):
-    """What became of a job in a child, for the middleware around it; the exception itself stayed there."""
+    """An exception that stands, for the middleware, for what a job raised in a child; the original stays there."""
 
     def __init__(self, outcome: Outcome) -> None:
         error = getattr(outcome, "error", None) or ErrorInfo(type(outcome).__name__, "")
@@ -309,16 +311,16 @@ class Elsewhere(JobFailed):
 
 
 def soften(run: Run) -> None:
-    """Raise SoftTimeout in a coroutine task; on the loop that runs it."""
+    """Raise SoftTimeout in a coroutine task. Called on the loop that runs it."""
     if run.handle is not None and not run.handle.done():
         run.soft = True
         run.handle.cancel()
 
 
 class SoftCancellation(SoftTimeout, asyncio.CancelledError):
-    """SoftTimeout for the task's code, and a cancellation for task groups on the way to it.
+    """Raises SoftTimeout in the task's code, and is a cancellation for task groups on the way there.
 
-    A group that saw any other exception while it waits would leave its own tasks running.
+    A group that met any other exception while it waits would leave its own tasks running.
     """
 
 

@@ -1,6 +1,7 @@
-"""How many worker processes there should be: ``scale`` decides, ``Autoscaler`` only remembers since when.
+"""How many worker processes there should be: ``scale`` decides, ``Autoscaler`` remembers since when the load is as it
+is.
 
-Pure: time is an argument and nothing here starts or stops a process.
+Pure: time is an argument, and nothing here starts or stops a process.
 """
 
 from __future__ import annotations
@@ -9,12 +10,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-# A process is given up only if the others would then be half idle; else the next second would want it back.
+# A process is given up only if the others would then be half idle, or it would be wanted back in the next second.
 _SLACK = 0.5
 
 
 class Load(msgspec.Struct, frozen=True):
-    """What a worker process says about itself; ``waiting`` is True if jobs are ready that it has no room for."""
+    """What a worker process says about its load; ``waiting`` is True if jobs are ready that it has no room for."""
 
     running: int = 0
     slots: int = 1
@@ -22,12 +23,12 @@ class Load(msgspec.Struct, frozen=True):
 
 
 def saturated(loads: Sequence[Load]) -> bool:
-    """Every process is full and jobs are waiting."""
+    """Whether every process is full and jobs are waiting."""
     return bool(loads) and all(load.running >= load.slots for load in loads) and any(load.waiting for load in loads)
 
 
 def slack(loads: Sequence[Load]) -> bool:
-    """What runs now would fit easily into one process less."""
+    """Whether the running jobs would fit easily into one process less."""
     spare = sum(load.slots for load in loads) - max((load.slots for load in loads), default=0)
     return not any(load.waiting for load in loads) and sum(load.running for load in loads) <= spare * _SLACK
 
@@ -47,7 +48,7 @@ def scale(
 
 
 class Autoscaler:
-    """Remembers how long the processes have been full or slack; a change of the number starts both anew."""
+    """Remembers how long the processes have been full or slack; a change of their number starts both anew."""
 
     def __init__(self, bounds: tuple[int, int], up_after: float, down_after: float) -> None:
         self.low, self.high = max(1, min(bounds)), max(1, *bounds)
@@ -57,7 +58,7 @@ class Autoscaler:
         self._slack_since: float | None = None
 
     def decide(self, loads: Sequence[Load], current: int, now: float) -> int:
-        """The number wanted now. While a process has not yet said how it is, nothing is decided."""
+        """The number wanted now. Nothing is decided until every process has reported its load."""
         if len(loads) < current:
             self._saturated_since = self._slack_since = None
             return current

@@ -1,8 +1,8 @@
-"""The scheduler in every worker: fires schedules when their slots come. There is no process of its own to lose.
+"""The scheduler in every worker: it fires schedules when their slots come. There is no scheduler process to lose.
 
-Each worker knows all schedules and sleeps until the earliest slot. Whoever comes first moves the row on and inserts the
-job in one step of the store; the others are answered the row as it is then. So it does not matter how many there are,
-and nothing is decided here that another worker would decide differently. Time is the store's.
+Each worker knows all schedules and sleeps until the earliest slot. The first worker moves the row on and inserts the
+job in one step of the store; the others are answered the row as it is then. So the number of workers does not matter,
+and every worker would decide the same. Time is the store's.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import msgspec
 
 from windlass.calls.call import new_id
 from windlass.calls.watch import firing
-from windlass.core.schedule import GONE, Plan, begin, decode_plan, due, job_of
+from windlass.core.schedule import GONE, SchedulePlan, begin, decode_plan, due, job_of
 from windlass.errors import StoreError
 from windlass.operate.timetable import Fired, Firing, Schedule, fire, put, read_all, read_rows
 from windlass.store.answers import MAX_BATCH, Accept
@@ -48,31 +48,33 @@ TRIES = 10
 
 
 def steady_ms() -> int:
-    """A clock that nobody sets: between two readings only the time that passes counts."""
+    """A clock that is never set: the difference of two readings is the time that passed."""
     return time.monotonic_ns() // 1_000_000
 
 
 class Scheduler:
-    """``heed`` tells it of the stamp in the store's replies; ``step`` does what is due; ``run`` goes on doing so."""
+    """``heed`` takes the stamp in the store's replies; ``step`` does what is due; ``run`` repeats that."""
 
     def __init__(self, app: Windlass, store: Store, clock: Callable[[], int] = steady_ms) -> None:
         self._app, self._store, self._clock = app, store, clock
         self._loop = asyncio.get_running_loop()
         self._woken = asyncio.Event()
-        self._offset = 0  # of the store's clock, to ours
+        self._offset = 0  # the store's clock minus ours
         self._stamp = 0
         self._stale = True
         self._not_before = self._refresh_at = self._renew_at = self._calm = 0.0
-        self._mine: dict[str, Plan] = {}
+        self._mine: dict[str, SchedulePlan] = {}
         self._rows: dict[str, Schedule] = {}
-        self._plans: dict[str, tuple[bytes, Plan | None]] = {}
+        self._plans: dict[str, tuple[bytes, SchedulePlan | None]] = {}
         self._heap: list[tuple[int, str]] = []
         self.digest = self.worker = ""
 
     # -- what the code declares
 
     async def declare(self) -> None:
-        """Put the schedules of the code, before this worker is seen: whoever sees it may ask what it declares."""
+        """Write the schedules of the code before this worker is visible: others may ask what a visible worker
+        declares.
+        """
         self._mine = self._app.schedules.plans()
         names = sorted(self._mine)
         if names:
@@ -100,7 +102,7 @@ class Scheduler:
         log.warning("schedules %s are being changed by others all the time", ", ".join(names))
 
     def _declared(self, name: str, row: Schedule | None, now: int) -> Schedule | None:
-        """What to write of one schedule of the code; None where the row says the same, or is not the code's."""
+        """What to write of one schedule of the code; None if the row says the same or is not the code's."""
         plan = self._mine[name]
         if row is None:
             begun, slot = begin(plan, now)
@@ -116,7 +118,9 @@ class Scheduler:
         return msgspec.structs.replace(row, body=begun.encode(), next_slot=slot, paused=paused)
 
     async def _tend(self) -> None:
-        """Pause what no live worker declares any more; take back what was paused so though this one declares it."""
+        """Pause schedules that no live worker declares any more; resume those that were paused for that and that this
+        worker declares.
+        """
         if self.digest and self._loop.time() >= self._renew_at:
             await self._renew_list()
         back = [name for name in self._mine if (row := self._rows.get(name)) is not None and row.paused == GONE]
@@ -135,7 +139,7 @@ class Scheduler:
         return plan is not None and plan.code and row.name not in self._mine
 
     async def _declared_anywhere(self) -> set[str] | None:
-        """The schedules live workers declare; None where that cannot be told."""
+        """The schedules that live workers declare; None where that cannot be told."""
         loads = [worker.presence.load for worker in await self._store.workers() if worker.alive]
         digests = sorted({str(load["schedules"]) for load in loads if load.get("schedules")})
         lists = await self._store.items(LISTS, digests)
@@ -146,13 +150,13 @@ class Scheduler:
     # -- the loop
 
     def heed(self, stamp: int) -> None:
-        """A reply of the store: another stamp than that of the last reading means that something has changed."""
+        """Take the stamp of a reply. A stamp other than that of the last reading means that a schedule has changed."""
         if stamp != self._stamp and not self._stale:
             self._stale = True
             self._woken.set()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Step until cancelled."""
         pause = RETRY_FIRST
         while True:
             try:
@@ -162,7 +166,7 @@ class Scheduler:
                 log.warning("schedules cannot be seen to, will go on trying: %s", error)
                 wait, pause = pause, min(pause * 2, RETRY_MAX)
             except Exception:
-                # Whatever it is: a worker without its scheduler looks alive, and nothing would run on time.
+                # Any error is survived: a worker without its scheduler would look alive while nothing runs on time.
                 log.exception("a bug in the scheduler")
                 wait, pause = pause, min(pause * 2, RETRY_MAX)
             if wait > 0:
@@ -172,7 +176,7 @@ class Scheduler:
             self._woken.clear()
 
     async def step(self) -> float:
-        """Read what has changed and fire what is due. Seconds until there is something to do again."""
+        """Read what has changed and fire what is due. Answers the seconds until there is something to do again."""
         moment = self._loop.time()
         if moment >= self._refresh_at or (self._stale and moment >= self._not_before):
             tend = moment >= self._refresh_at
@@ -186,19 +190,21 @@ class Scheduler:
         if self._stale:
             waits.append(self._not_before - moment)
         if self._heap:
-            # A millisecond more, because slots are whole milliseconds and the timer may ring within one.
+            # One millisecond more: slots are whole milliseconds, and the timer may fire within one.
             waits.append((self._heap[0][0] - self.now() + 1) / 1000)
         return max(0.0, min(waits))
 
     async def catch_up(self) -> int:
-        """Read the schedules and fire all that is due; ms until the next slot, -1 for none. For who owns the time."""
+        """Read the schedules and fire all that is due. Answers the ms until the next slot, -1 for none. For callers
+        that move the clock themselves.
+        """
         await self._read()
         while await self._fire_due():
             pass
         return max(0, self._heap[0][0] - self.now()) if self._heap else -1
 
     def now(self) -> int:
-        """What time it is for the store."""
+        """The store's time."""
         return self._clock() + self._offset
 
     # -- reading
@@ -208,7 +214,7 @@ class Scheduler:
         self._stale = False
         try:
             asked = self._clock()
-            moment = await self._store.moment()  # before them: what changes meanwhile is heard of again
+            moment = await self._store.moment()  # read before the schedules: a change made meanwhile is announced again
             self._offset = moment.now - (asked + self._clock()) // 2
             self._stamp, rows = moment.heeded, {row.name: row for row in await read_all(self._store)}
         except BaseException:
@@ -223,8 +229,8 @@ class Scheduler:
         ended = self._loop.time()
         self._not_before, self._refresh_at = ended + max(SPARE * (ended - started), self._calm), ended + REFRESH
 
-    def _plan(self, row: Schedule) -> Plan | None:
-        """A row's plan; None for one this code cannot read, which is left to others."""
+    def _plan(self, row: Schedule) -> SchedulePlan | None:
+        """A row's plan. None for one this code cannot read: other workers may."""
         body, plan = self._plans.get(row.name, (b"", None))
         if body != row.body:
             try:
@@ -236,10 +242,10 @@ class Scheduler:
         return plan
 
     def _take(self, name: str, row: Schedule | None) -> None:
-        """A row as the store has it now."""
+        """Take in a row as the store has it now."""
         before = self._rows.get(name)
         if before is None or row is None or _told(row) != _told(before):
-            self._not_before = self._calm = 0.0  # somebody is changing schedules: hear of the next change soon
+            self._not_before = self._calm = 0.0  # schedules are being changed: hear of the next change soon
         if row is None:
             self._rows.pop(name, None)
             return
@@ -250,7 +256,7 @@ class Scheduler:
     # -- firing
 
     async def _fire_due(self) -> bool:
-        """Whether anything was due."""
+        """Fire what is due. Answers whether there was anything."""
         firings = self._due_now(self.now())
         if not firings:
             return False
@@ -258,7 +264,7 @@ class Scheduler:
             told = [[firing(self._app.watchers, job) for job in one.jobs] for one in firings]
             answers = await fire(self._store, firings, self.worker)
         except BaseException:
-            self._refresh_at = 0.0  # what became of them is in the store
+            self._refresh_at = 0.0  # the store knows what became of them
             raise
         for one, fired in zip(firings, answers, strict=True):
             self._take(one.row.name, fired.row)
@@ -269,7 +275,7 @@ class Scheduler:
         return True
 
     def _due_now(self, now: int) -> list[Firing]:
-        """What is to be fired in one call: not more jobs than one takes."""
+        """What to fire in one call: no more jobs than a call takes."""
         firings, size = list[Firing](), 0
         while self._heap and self._heap[0][0] <= now and size < MAX_BATCH:
             slot, name = heapq.heappop(self._heap)
@@ -284,7 +290,7 @@ class Scheduler:
         return firings
 
     def _moved(self, row: Schedule, now: int) -> Firing | None:
-        """From slot to slot, each with its job; the row then says which slot was fired last."""
+        """The row moved on from slot to slot, with a job for each; the row then names the slot that was fired last."""
         plan = self._plan(row)
         if plan is None:
             return None
@@ -311,5 +317,5 @@ class Scheduler:
 
 
 def _told(row: Schedule) -> tuple[str, bytes, str]:
-    """What somebody said of a schedule; the rest of a row changes with every slot."""
+    """What people and code said of a schedule; the rest of a row changes with every slot."""
     return row.name, row.body, row.paused

@@ -1,17 +1,13 @@
-"""A worker as a service: starts and stops its parts in order, and answers to what the store says of it."""
+"""A worker as a service: it starts and stops its parts in order, and reacts to what the store says about it."""
 
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import os
-import signal
 import socket
-import sys
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from windlass import __version__
@@ -21,23 +17,27 @@ from windlass.errors import StoreError
 from windlass.operate.orders import Given, Order
 from windlass.store.jobs import BeatReply, Presence
 from windlass.support.logs import Steady
-from windlass.support.portal import new_event_loop
-from windlass.worker.charts import Charts
 from windlass.worker.children import Children
-from windlass.worker.ending import Ending, end_process
 from windlass.worker.executor import Executor
-from windlass.worker.gather import Companion
 from windlass.worker.graphs import Graphs
 from windlass.worker.heartbeat import Heartbeat, Watched
 from windlass.worker.joblog import JobLog
 from windlass.worker.memory import Cpu, resident_bytes
-from windlass.worker.notes import NoteBuffer
-from windlass.worker.obeying import Obeying
-from windlass.worker.plan import declarations, declare_limits, has_limits, modules_of_process_tasks, plan
+from windlass.worker.note_buffer import NoteBuffer
+from windlass.worker.order_listener import OrderListener
+from windlass.worker.process_metrics import Companion
 from windlass.worker.pump import Pump
+from windlass.worker.queue_shares import Shares
 from windlass.worker.scheduler import Scheduler
-from windlass.worker.shares import Shares
-from windlass.worker.verdicts import Verdicts
+from windlass.worker.sheet_writer import SheetWriter
+from windlass.worker.store_verdicts import Verdicts
+from windlass.worker.worker_options import (
+    check_worker_options,
+    declarations,
+    declare_limits,
+    has_limits,
+    modules_of_process_tasks,
+)
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -60,10 +60,15 @@ class Worker:
         companion: Companion | None = None,
     ) -> None:  # fmt: skip
         app.load()
-        self.app, self.plan, self._report, self._companion = app, plan(app, options), report, companion
+        self.app, self.options, self._report, self._companion = (
+            app,
+            check_worker_options(app, options),
+            report,
+            companion,
+        )
         self._declares = declarations(app)
-        app.schedules.plans()  # what is wrong with one is said before anything starts
-        self._queues, self._beats_to_ask = self.plan.queues, 0
+        app.schedules.plans()  # a faulty schedule raises here, before anything starts
+        self._queues, self._beats_to_ask = self.options.queues, 0
         self._started_at = int(time.time() * 1000)
         self._cpu = Cpu()
         self._given_up = ""
@@ -80,29 +85,29 @@ class Worker:
         self._store = client.store
         measures = self._companion.measures if self._companion else None
         self._children = Children(
-            self.plan.children or os.cpu_count() or 1, self._on_child_message, measures, self.app.watchers,
-            self.plan.child_max_jobs, self.plan.child_max_memory, modules_of_process_tasks(self.app),
+            self.options.children or os.cpu_count() or 1, self._on_child_message, measures, self.app.watchers,
+            self.options.child_max_jobs, self.options.child_max_memory, modules_of_process_tasks(self.app),
         )  # fmt: skip
         self._notes = NoteBuffer(self._store, loop, self._children.call)
         self.executor = Executor(
-            self.app, self.plan.concurrency, self._notes, self._children, Graphs(self._store), self._nudge
+            self.app, self.options.concurrency, self._notes, self._children, Graphs(self._store), self._nudge
         )
-        self.executor.log = JobLog(self.plan.log_success)
+        self.executor.log = JobLog(self.options.log_success)
         self._verdicts = Verdicts(self._store, self.executor.log)
-        shares = Shares(self.plan.queues, self.plan.weights)
+        shares = Shares(self.options.queues, self.options.weights)
         self.pump = Pump(
             self._store, shares, self.executor, self._notes, self._on_gone, lanes_ahead=not has_limits(self.app)
         )
-        if self.plan.max_jobs:
-            self.pump.limit_claims(self.plan.max_jobs, self._check_limits)
+        if self.options.max_jobs:
+            self.pump.limit_claims(self.options.max_jobs, self._check_limits)
         self._scheduler = Scheduler(self.app, self._store)
         self.pump.heed_schedules = self._scheduler.heed
         await self._run_hooks(self.app.start_hooks)
         await self._scheduler.declare()
         self._notifier = await self._make_notifier()
-        self._obeying = Obeying(self._store, self._obey, self._serve)
+        self._obeying = OrderListener(self._store, self._obey, self._serve)
         await self._be_born()
-        self._charts = Charts(self._store, self.executor.tracker, self.id) if self.app.settings.charts else None
+        self._charts = SheetWriter(self._store, self.executor.tracker, self.id) if self.app.settings.charts else None
         settings = self.app.settings
         watched = Watched(
             self._presence, lambda: self.pump.acked, lambda: list(self.executor.held), self._on_beat, self._on_silence,
@@ -110,11 +115,11 @@ class Worker:
         )  # fmt: skip
         self._heartbeat = Heartbeat(
             self.app.new_store, watched, beat=settings.beat, lease=settings.lease,
-            stall_warning=self.plan.stall_warning, stall_limit=self.plan.stall_limit,
+            stall_warning=self.options.stall_warning, stall_limit=self.options.stall_limit,
         )  # fmt: skip
         self.pump.paused = True
         await self._heartbeat.start()
-        # The first settles, the last two make jobs.
+        # The first settles jobs, the last two make some.
         parts = (self.pump, self._charts, self._scheduler, self._notifier)
         self._tasks = [asyncio.create_task(part.run()) for part in parts if part is not None]
         self._makers = self._tasks[1 + (self._charts is not None) :]
@@ -124,23 +129,25 @@ class Worker:
         if self._companion is not None:
             await self._companion.start(self)
         self._tell({"ready": True})
-        log.info("worker %s is up: queues %s, %d slots", self.id, ", ".join(self.plan.queues), self.plan.concurrency)
+        log.info(
+            "worker %s is up: queues %s, %d slots", self.id, ", ".join(self.options.queues), self.options.concurrency
+        )
 
     async def stop(self, grace: float | None = None) -> None:
-        """Finish what runs within the grace, hand the rest back at once, and sign off."""
+        """Let running jobs finish within the grace, hand the rest back at once, and sign off."""
         log.info("worker %s is stopping, %d jobs running", self.id, self.executor.active)
         self.pump.stopping = self._notes.stopping = True
         self._children.tell_of_stop()
         self._mode = Order.STOP
         if self.executor.held:
             self.pump.stop_asking()
-            self._heartbeat.poke()  # so that others see it
+            self._heartbeat.poke()  # so that other processes see it at once
         for maker in self._makers:
-            maker.cancel()  # the jobs it would make now are another worker's to run
+            maker.cancel()  # the jobs it would make now are for other workers
         self.executor.stop_gathering()
         self.executor.hand_back_waiting()
         self.pump.nudge()
-        await self._settle_for(self.plan.grace if grace is None else grace)
+        await self._settle_for(self.options.grace if grace is None else grace)
         if self.executor.held:
             log.warning("handing back %d jobs that are still running", len(self.executor.held))
             self.executor.hand_back_running()
@@ -155,7 +162,7 @@ class Worker:
         if self._charts is not None:
             await self._charts.write()
         await self._notes.flush()
-        # What broke this worker may be a job it holds. That counts as a crash, or the job would break the next one too.
+        # A job it holds may have broken this worker. That counts as a crash, or the job would break the next one too.
         await self._sign_off(self.id, crashed=self.exit_code == EXIT_BROKEN)
         await self._children.stop()
         if self._companion is not None:
@@ -165,7 +172,7 @@ class Worker:
         await self._run_hooks(self.app.stop_hooks)
 
     async def _make_notifier(self) -> Notifier | None:
-        """Most apps declare no notifications, and their workers do without the code for it."""
+        """The notifier. Most apps declare no notifications, and their workers never import its code."""
         if not self.app.notices:
             return None
         from windlass.worker.notifier import Notifier
@@ -175,11 +182,13 @@ class Worker:
         return notifier
 
     async def _settle_for(self, seconds: float) -> None:
-        """Wait until nothing is held, for so long at most."""
+        """Wait until no claim is held, at most for so many seconds."""
         await asyncio.wait(self._tasks[:1], timeout=seconds)
 
     def _on_pump_end(self, pump: asyncio.Task[None]) -> None:
-        """A worker whose pump died only looks alive, and its lease would keep its jobs from everybody else."""
+        """Stop the worker: without its pump it only looks alive, and its lease would keep its jobs from other
+        workers.
+        """
         if not pump.cancelled() and (error := pump.exception()) is not None:
             log.critical("worker %s is broken and stops", self.id, exc_info=error)
             self.exit_code = EXIT_BROKEN
@@ -194,9 +203,9 @@ class Worker:
     # -- identity
 
     async def _be_born(self) -> None:
-        """Take a new id: for every process start, and again if the store gave us up."""
+        """Take a new id: at every process start, and again if the store gave the old id up."""
         id = f"{socket.gethostname()}-{os.getpid()}-{new_id()}"
-        await declare_limits(self._store, self.app)  # before the first beat: no job starts under yesterday's limits
+        await declare_limits(self._store, self.app)  # first, so that no job starts under outdated limits
         await self._store.listen(id, self._on_mail)
         await self._obeying.listen(id)
         self.id = self._notes.worker = self._scheduler.worker = self.executor.worker = id
@@ -205,13 +214,13 @@ class Worker:
     def _presence(self) -> Presence:
         return Presence(
             id=self.id, queues=list(self._queues), declares=self._declares, lease=self.app.settings.lease,
-            host=socket.gethostname(), pid=os.getpid(), started_at=self._started_at, concurrency=self.plan.concurrency,
-            load=self._load(),
+            host=socket.gethostname(), pid=os.getpid(), started_at=self._started_at,
+            concurrency=self.options.concurrency, load=self._load(),
         )  # fmt: skip
 
     @property
     def lag(self) -> float:
-        """How late the loop was lately, in seconds."""
+        """How late the loop recently was, in seconds."""
         return self._heartbeat.lag
 
     def _load(self) -> dict[str, Any]:
@@ -229,7 +238,7 @@ class Worker:
         self.pump.answer()
 
     def _obey(self, given: Given) -> None:
-        """What an operator orders. Going quiet, what was taken ahead goes to others; what runs goes on."""
+        """Do what an operator orders. A worker that goes quiet hands back what it claimed ahead; what runs goes on."""
         log.warning("worker %s is told to %s%s", self.id, given.order, given.reason and f": {given.reason}")
         if given.order is Order.STOP:
             self._tell({"dismissed": True})
@@ -243,15 +252,15 @@ class Worker:
             self.pump.stop_asking()
         else:
             self.pump.poke()
-        self._heartbeat.poke()  # so that others see it
+        self._heartbeat.poke()  # so that other processes see it at once
 
     def _serve(self, told: dict[str, bool]) -> None:
-        """Serve more queues than those it was started with, or fewer, as an operator orders; what runs goes on."""
-        weights = dict(zip(self.plan.queues, self.plan.weights, strict=False))
-        began = [queue for queue in self.plan.queues if told.get(queue, True)]
+        """Serve more or fewer queues than those it was started with, as an operator orders; what runs goes on."""
+        weights = dict(zip(self.options.queues, self.options.weights, strict=False))
+        began = [queue for queue in self.options.queues if told.get(queue, True)]
         self._queues = tuple(dict.fromkeys([*began, *(queue for queue, on in told.items() if on)]))
         log.warning("worker %s is told to serve: %s", self.id, ", ".join(self._queues) or "no queue")
-        # A store wakes it for these once a beat has told of them; the next one may be under way, and not tell yet.
+        # The store wakes this worker for new queues once a beat has named them; a beat already under way does not yet.
         self._beats_to_ask = 2
         self._heartbeat.poke()
         self.pump.serve(Shares(self._queues, [weights.get(queue, 1) for queue in self._queues if weights]))
@@ -278,11 +287,13 @@ class Worker:
             self.pump.sleep_until(reply.next_due)
 
     def _on_silence(self) -> None:
-        """The lease is about to be lost: stop everything before someone else starts it."""
+        """Stop everything: the lease is about to end, and other workers may start the same jobs."""
         self.executor.drop()
 
     def _on_outdated(self) -> None:
-        """A newer version has changed the store: nothing of this process is taken any more, a new one may be."""
+        """Stop: a newer version has changed the store, which takes nothing from this process any more. A new process
+        may serve it.
+        """
         if not self.stop_requested.is_set():
             log.critical("worker %s is too old for its store and ends; start it with the newer version", self.id)
             self.exit_code = EXIT_REPLACE
@@ -290,7 +301,9 @@ class Worker:
             self.stop_requested.set()
 
     def _on_gone(self) -> None:
-        """Told by the pump, the heartbeat or both: the first one counts."""
+        """React to the loss of this worker's id. The pump, the heartbeat or both report it; only the first report
+        counts.
+        """
         if self._given_up == self.id:
             return
         self._given_up = self.id
@@ -302,7 +315,7 @@ class Worker:
         self._tasks.append(asyncio.get_running_loop().create_task(self._return_from(self.id)))
 
     def _why_gone(self) -> str:
-        """What can be said of a silence that cost this worker its lease though it did not die."""
+        """What is known of the silence that cost this worker its lease though it did not die."""
         lease, silent = self.app.settings.lease / 1000, max(self._heartbeat.gap, self._heartbeat.silence)
         if silent < lease:
             return ""
@@ -313,7 +326,7 @@ class Worker:
         )
 
     async def _return_from(self, old: str) -> None:
-        # After a refused exchange the store still counts the old id as alive: its jobs go back at no cost.
+        # After a refused exchange the store still counts the old id as alive, so its jobs go back at no cost.
         await self._sign_off(old)
         while self.id == old:
             try:
@@ -324,7 +337,7 @@ class Worker:
         self._heartbeat.poke()
 
     async def _sign_off(self, id: str, crashed: bool = False) -> None:
-        """Best effort: where it fails, the lease ends by itself."""
+        """Tell the store that this worker leaves. If that fails, its lease ends by itself."""
         try:
             await self._store.leave(id, crashed)
             await self._store.unlisten(id)
@@ -360,11 +373,11 @@ class Worker:
             self.stop_requested.set()
 
     def _why_replace(self) -> str:
-        executor, plan = self.executor, self.plan
+        executor, options = self.executor, self.options
         if self.pump.spent:
             return f"it has run {executor.completed} jobs"
-        used = resident_bytes() // 1_048_576 if plan.max_memory else 0
-        if used > plan.max_memory:
+        used = resident_bytes() // 1_048_576 if options.max_memory else 0
+        if used > options.max_memory:
             return f"it uses {used} MB"
         if executor.stuck and executor.stuck * 4 >= executor.concurrency:
             return f"{executor.stuck} of its {executor.concurrency} slots are taken by threads that timed out"
@@ -373,71 +386,3 @@ class Worker:
     def _tell(self, message: dict[str, Any]) -> None:
         if self._report is not None:
             self._report(message)
-
-
-@asynccontextmanager
-async def embedded(app: Windlass, options: Mapping[str, Any]) -> AsyncIterator[Worker]:
-    """A worker inside a program; signals are the program's own business."""
-    worker = Worker(app, options)
-    await worker.start()
-    stopping = asyncio.create_task(_stop_when_asked(worker))
-    try:
-        yield worker
-    finally:
-        worker.stop_requested.set()
-        await stopping
-
-
-async def _stop_when_asked(worker: Worker) -> None:
-    """By the program that is done with it, or by itself: a broken worker must not keep its jobs from others."""
-    await worker.stop_requested.wait()
-    await worker.stop()
-
-
-def run_worker(
-    app: Windlass, options: Mapping[str, Any], *, report: Report | None = None, companion: Companion | None = None,
-    last: Callable[[int], object] = end_process,
-) -> int:  # fmt: skip
-    """A worker as this process: blocks until it is told to stop, and answers the exit code.
-
-    The process is to end then: ``last`` is called with the code if a task has left a thread that keeps it.
-    """
-    sys.setswitchinterval(0.001)  # the database thread must not wait long for the interpreter behind busy user code
-    # What was imported stays, and a batch of jobs is no garbage: looking through both for each batch cost a seventh.
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 50)
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        code = runner.run(_run_until_stopped(app, options, report, companion))
-        Ending(last, runner.get_loop()).begin(code)
-    return code
-
-
-async def _run_until_stopped(
-    app: Windlass, options: Mapping[str, Any], report: Report | None, companion: Companion | None
-) -> int:
-    worker = Worker(app, options, report, companion)
-    second = asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def on_signal() -> None:
-        (second if worker.stop_requested.is_set() else worker.stop_requested).set()
-
-    # Before it starts: a signal that comes meanwhile must not leave half a worker behind.
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal)
-    await worker.start()
-    await worker.stop_requested.wait()
-    stopping = asyncio.create_task(worker.stop())
-    hurry = asyncio.create_task(second.wait())
-    await asyncio.wait([stopping, hurry], return_when=asyncio.FIRST_COMPLETED)
-    if not stopping.done():
-        log.warning("second signal: stopping at once")
-        worker.executor.hand_back_running()
-        worker.pump.nudge()
-        await asyncio.wait([stopping], timeout=SETTLE_SECONDS)
-        return 1
-    hurry.cancel()
-    stopping.result()
-    await app.close()
-    return worker.exit_code

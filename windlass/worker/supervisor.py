@@ -1,7 +1,7 @@
 """``windlass worker --processes N``: one parent that keeps N worker processes alive.
 
-It starts clean interpreters, restarts what dies, tells the store at once which worker is dead, and passes signals on.
-It imports no user code, runs no jobs and holds no connection, so nothing of the user's can bring it down.
+It starts clean interpreters, restarts those that die, tells the store at once which worker is dead, and passes signals
+on. It imports no user code, runs no jobs and holds no connection, so that no user code can bring it down.
 """
 
 from __future__ import annotations
@@ -17,22 +17,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from windlass.errors import ConfigError
-from windlass.worker.bell import RELOAD, Bell
-from windlass.worker.gather import Gather
-from windlass.worker.leash import EXIT_CONFIG, EXIT_RECYCLE
-from windlass.worker.member import Member
 from windlass.worker.obituaries import Obituaries
+from windlass.worker.process_metrics import MetricsReceiver
 from windlass.worker.reload import Watcher
 from windlass.worker.scaling import Autoscaler
+from windlass.worker.supervisor_bell import RELOAD, Bell
+from windlass.worker.supervisor_link import EXIT_CONFIG, EXIT_RECYCLE
+from windlass.worker.worker_process import WorkerProcess
 
-# Beyond the worker's own grace: it needs a moment to hand back and say goodbye.
+# Added to the worker's own grace: it needs a moment to hand jobs back and sign off.
 _EXTRA_GRACE = 2.0
 _TICK = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class SupervisorOptions:
-    """What to keep alive, and how patiently. ``burst``: workers end when nothing is left to do, and stay ended."""
+    """What to keep alive, and how patiently. ``burst``: workers end when there is no work left, and are not
+    replaced.
+    """
 
     processes: int = 1
     autoscale: tuple[int, int] | None = None
@@ -49,13 +51,13 @@ class SupervisorOptions:
 
 def run_supervisor(
     argv: Sequence[str], options: SupervisorOptions, report_dead: Callable[[str], None], log: logging.Logger,
-    gather: Gather | None = None,
+    gather: MetricsReceiver | None = None,
 ) -> int:  # fmt: skip
-    """Keep worker processes running ``argv`` alive until told to stop; returns the exit code.
+    """Keep worker processes running ``argv`` alive until told to stop; answers the exit code.
 
-    0: all drained. 1: some had to be killed. 2: they cannot start. Must be called in the main thread, whose signals it
-    takes over meanwhile. ``report_dead`` is called in another thread and may block. ``gather``: who is told what the
-    workers measure of themselves.
+    0: all drained. 1: some had to be killed. 2: they cannot start. Call it in the main thread, whose signals it takes
+    over meanwhile. ``report_dead`` is called in another thread and may block. ``gather``: takes in what the workers
+    measure of themselves.
     """
     if sys.platform == "win32":
         raise ConfigError("--processes needs Linux or macOS")
@@ -64,7 +66,7 @@ def run_supervisor(
 
 @dataclass
 class _Start:
-    """A worker process to start at a time."""
+    """A worker process that is to start at an instant."""
 
     at: float
     crashes: int = 0
@@ -75,7 +77,7 @@ class Supervisor:
 
     def __init__(
         self, argv: Sequence[str], options: SupervisorOptions, report_dead: Callable[[str], None], log: logging.Logger,
-        gather: Gather | None = None,
+        gather: MetricsReceiver | None = None,
     ) -> None:  # fmt: skip
         self._argv = list(argv)
         self._options = options
@@ -88,9 +90,9 @@ class Supervisor:
         )
         self._wanted = max(1, self._scaler.low if self._scaler else options.processes)
         self._starts = [_Start(0.0) for _ in range(self._wanted)]
-        self._members: list[Member] = []
-        self._old: deque[Member] = deque()
-        self._successor: Member | None = None
+        self._members: list[WorkerProcess] = []
+        self._old: deque[WorkerProcess] = deque()
+        self._successor: WorkerProcess | None = None
         self._exit_code = 0
         self._stopping = self._forced = False
         self._ever_ready = False
@@ -98,11 +100,11 @@ class Supervisor:
         self._errors_told: set[str] = set()
         self._dead = Obituaries(report_dead, log)
         self._selector = selectors.DefaultSelector()
-        # The children hold the reading end: it ends when this process does, by whatever death.
+        # The children hold the reading end, which ends with this process, however it dies.
         self._life_read, self._life_write = os.pipe()
 
     def run(self) -> int:
-        """Until everything has stopped."""
+        """Supervise until everything has stopped."""
         bell = Bell(self._hear)
         self._selector.register(bell.socket, selectors.EVENT_READ, bell.ring)
         watcher = Watcher(self._options.reload_paths, bell.ask_for_reload) if self._options.reload else None
@@ -153,14 +155,14 @@ class Supervisor:
                 self._log.error("a worker process cannot be started: %s", error)
                 self._restart(start.crashes, lived=0.0, unready=True, code=EXIT_CONFIG, now=now)
 
-    def _start(self, crashes: int, now: float) -> Member:
-        member = Member(self._argv, self._life_read, crashes, now)
+    def _start(self, crashes: int, now: float) -> WorkerProcess:
+        member = WorkerProcess(self._argv, self._life_read, crashes, now)
         self._log.info("worker process %d started", member.pid)
         self._members.append(member)
         self._selector.register(member.fd, selectors.EVENT_READ, lambda: self._listen(member))
         return member
 
-    def _listen(self, member: Member) -> None:
+    def _listen(self, member: WorkerProcess) -> None:
         if not member.listen():
             self._selector.unregister(member.fd)
         self._ever_ready = self._ever_ready or member.ready
@@ -204,7 +206,7 @@ class Supervisor:
             for member in self._members:
                 self._ask_to_stop(member, now)
 
-    def _ask_to_stop(self, member: Member, now: float) -> None:
+    def _ask_to_stop(self, member: WorkerProcess, now: float) -> None:
         member.ask_to_stop(now + self._options.grace + _EXTRA_GRACE)
 
     def _reload(self, now: float) -> None:
@@ -218,14 +220,14 @@ class Supervisor:
 
     # -- replacing
 
-    def _bury(self, member: Member, code: int, now: float) -> None:
+    def _bury(self, member: WorkerProcess, code: int, now: float) -> None:
         if member.fd in self._selector.get_map():
             self._listen(member)
         if member.fd in self._selector.get_map():
             self._selector.unregister(member.fd)
         member.close()
         self._members.remove(member)
-        # One that was still importing when it was asked to stop dies of the signal, and leaves nothing behind.
+        # A process that was still importing when asked to stop dies of the signal, and leaves nothing behind.
         clean = code in (0, EXIT_RECYCLE) or (member.leaving and not member.ready)
         if not clean:
             self._log.warning("worker process %d died: %s", member.pid, member.death())
@@ -266,11 +268,13 @@ class Supervisor:
 
     # -- rolling and scaling
 
-    def _active(self) -> list[Member]:
+    def _active(self) -> list[WorkerProcess]:
         return [member for member in self._members if not member.leaving]
 
     def _roll_on(self, now: float) -> None:
-        """Start the next successor; when it is ready, let one old process go. A bad release stops at the first."""
+        """Start the next successor and, when it is ready, let one old process go. The first successor that fails stops
+        the rolling.
+        """
         if self._successor is not None and self._successor.ready:
             self._successor = None
             while self._old:

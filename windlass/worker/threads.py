@@ -1,4 +1,4 @@
-"""Threads for plain ``def`` tasks: one shared queue in, completions back to the loop in batches."""
+"""Threads for plain ``def`` tasks: runs come in by one shared queue, and outcomes return to the loop in batches."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Threads:
         self._announced = False
 
     def submit(self, run: Run, done: Done) -> None:
-        """Called on the loop, as ``done`` will be; the task sees a copy of the caller's context."""
+        """Queue a run. Called on the loop, as ``done`` will be; the task sees a copy of the caller's context."""
         self._busy += 1
         if self._busy > len(self._threads) < self._size:
             self._add_thread()
@@ -46,7 +46,7 @@ class Threads:
         thread = threading.Thread(target=self._work, name=f"windlass-{len(self._threads)}", daemon=True)
         try:
             thread.start()
-        except RuntimeError:  # the system has no more; those there are will come to it
+        except RuntimeError:  # the system has no more threads; the existing ones will take the run
             if not self._threads:
                 self._busy -= 1
                 raise
@@ -64,10 +64,12 @@ class Threads:
                 try:
                     self._loop.call_soon_threadsafe(self._collect)
                 except RuntimeError:
-                    return  # the loop is closed: the worker is gone and its jobs were handed back
+                    return  # the loop is closed: the worker has stopped and handed its jobs back
 
     def _run(self, run: Run, context: contextvars.Context) -> Outcome:
-        """The outcome, and nothing on its way to this thread any more: what comes late must not cost the thread."""
+        """Run it and answer its outcome. An exception injected too late is taken back, so that it does not end this
+        thread.
+        """
         outcome: Outcome | None = None
         while True:
             try:
@@ -88,10 +90,11 @@ class Threads:
             self._take_back(run)
 
     def _take_back(self, run: Run) -> None:
-        """In the job's thread: nothing is injected from here on, and what is still on its way arrives here, in vain.
+        """Called in the job's thread: let no exception be injected from here on, and catch one that is still on its
+        way.
 
-        Python can also be told to withdraw it, but leaves its flag for such exceptions up then, for good: everything in
-        the process gets slower, and on 3.11 a thread that is traced or profiled never gets past its next call.
+        Python can also be told to withdraw it, but then never lowers its flag for such exceptions: everything in the
+        process gets slower, and on 3.11 a thread that is traced or profiled never gets past its next call.
         """
         ident = threading.get_ident()
         with self._lock:
@@ -110,17 +113,19 @@ class Threads:
         for run, done, outcome in batch:
             try:
                 done(run, outcome)
-            except Exception:  # of one job: those behind it in the batch have ended as well, and nobody else tells
+            except Exception:  # the error is one job's, and the others of the batch have ended too
                 log.exception("job %s (%s) ended, and that could not be handled", run.claim.id, run.claim.task)
 
     def inject(self, run: Run, kind: type[BaseException]) -> None:
-        """Raise in the thread that runs this job, at its next bytecode. Code waiting in C is not reached."""
+        """Raise an exception in the thread that runs this job, at its next bytecode. Code that waits in C is not
+        reached.
+        """
         with self._lock:
             if run.thread:
                 self._injected.add(run.thread)
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(run.thread), ctypes.py_object(kind))
 
     def stop(self) -> None:
-        """Idle threads end; one stuck in user code is left to end with the process."""
+        """End idle threads; one that is stuck in user code ends with the process."""
         for _ in self._threads:
             self._inbox.put(None)

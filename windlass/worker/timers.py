@@ -1,4 +1,4 @@
-"""One timer for all timeouts of a worker: thousands of jobs with a timeout cost the loop one callback."""
+"""One timer for all timeouts of a worker: thousands of jobs with timeouts cost the loop one callback."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ log = Steady(logging.getLogger("windlass.worker"))
 
 
 class Timers:
-    """Calls back at a time, unless the owner is over by then (``alive``), in which case the entry is just dropped."""
+    """Calls back at an instant, unless the owner is over by then (``alive``): then the entry is dropped."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._heap: list[tuple[float, int, Callable[[], None], Callable[[], bool]]] = []
         self._number = count()
         self._handle: asyncio.Handle | None = None
-        self._armed_for = 0.0  # kept here: uvloop's handle of a time already past cannot say when it is
+        self._armed_for = 0.0  # kept here, as a handle of uvloop whose time is past does not tell it
 
     def after(self, seconds: float, callback: Callable[[], None], alive: Callable[[], bool]) -> None:
         heapq.heappush(self._heap, (self._loop.time() + seconds, next(self._number), callback, alive))
         self._arm()
 
     def _arm(self) -> None:
-        # Entries of jobs that ended early are dropped from the front, so that the heap does not outgrow the work.
+        # Drop entries of ended jobs from the front, so that the heap does not outgrow the work.
         while self._heap and not self._heap[0][3]():
             heapq.heappop(self._heap)
         if not self._heap:
@@ -48,7 +48,7 @@ class Timers:
             if alive():
                 try:
                     callback()
-                except Exception:  # the clocks of all other jobs hang on this one
+                except Exception:  # the timeouts of all other jobs depend on this callback
                     log.exception("a timer failed")
         self._arm()
 

@@ -1,8 +1,8 @@
-"""The tracker: what a worker counts of the jobs it ran, for charts and for metrics.
+"""The tracker: what a worker counts of the jobs it ran, for charts and metrics.
 
-It is called once per settled run, on the loop, and pays for every job of the system: so a call only adds to the *open*
-series of its task, and what the minute, the hour and the life of the process come to is folded from those now and then.
-Must not know the store, nor what is done with the numbers.
+It is called on the loop for every settled run, so each call must be cheap: it only adds to the *open* series of its
+task. From those the sheets of the minute, the hour and the process are folded at intervals. It knows neither the store
+nor the use of the numbers.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from windlass.core.job import Claim
 
 TERMINAL = frozenset({"succeeded", "failed", "cancelled"})
 
-# Most durations are short: looked up here, a cell costs a third of what searching for it does.
+# Most durations are short: to look up a cell here costs a third of searching for it.
 _NEAR = 1_000
 _CELL = bytes(bisect_left(BOUNDS, ms) for ms in range(_NEAR))
 
 _Name = tuple[str, str]
 
 
-class Slot:
-    """One stretch of time on a shelf: what was counted in it, and whether the shelf has it as it is."""
+class OpenSheet:
+    """The sheet of one stretch of time on a shelf: what was counted in it, and whether the shelf has it already."""
 
     def __init__(self, shelf: str, at: int, slots: int) -> None:
         self.shelf, self.at = shelf, at
-        self.dirty = True  # an idle worker is told of as well: it could have worked
+        self.dirty = True  # an idle worker writes its sheet too: it had slots to work with
         self._series: dict[_Name, Series] = {}
         self._slots, self._lost = slots, 0
 
@@ -42,17 +42,17 @@ class Slot:
 
 
 class Tracker:
-    """``slots``: how many jobs this worker can run at once. ``lost``: claims taken from it, since it started."""
+    """``slots``: how many jobs this worker can run at once. ``lost``: claims taken away from it since it started."""
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
         self._open: dict[_Name, Series] = {}
         self._folded: dict[_Name, Series] = {}
         self.lost = self._lost_told = 0
-        self._now: dict[str, Slot] = {}
+        self._now: dict[str, OpenSheet] = {}
 
     def settled(self, claim: Claim, event: str, began: float) -> None:
-        """A run came to its end. ``began``: when its code started, 0 if it never did."""
+        """Count a run that ended. ``began``: when its code started, 0 if it never did."""
         series = self._open.get((claim.queue, claim.task)) or self._begin(claim)
         counts = series.counts
         counts[event] = counts.get(event, 0) + 1
@@ -64,7 +64,7 @@ class Tracker:
         claimed, enqueued, due = claim.claimed_at, claim.enqueued_at, claim.due_at
         if not claimed:
             return
-        # How long the later claims of a job waited is known only if they had a time to wait for; and when a job of a
+        # The wait of a job's later claims is known only if they were due at some instant; and when a job of a
         # workflow became ready is not known at all.
         since = due if due > enqueued else enqueued if claim.epoch == 1 and not claim.graph else claimed + 1
         if since <= claimed:
@@ -83,11 +83,11 @@ class Tracker:
 
     # -- read by others
 
-    def fold(self, now: int) -> list[Slot]:
-        """Add what was counted since the last time to the slots of time that were the present till now.
+    def fold(self, now: int) -> list[OpenSheet]:
+        """Add what was counted since the last fold to the sheets that were open until now.
 
-        Answers those slots, and new ones where ``now``, in ms, is beyond them: to be called when a minute ends, so that
-        what is counted stands under its own. The present never goes back, whatever the clock does.
+        Answers those sheets, and opens new ones if ``now``, in ms, is beyond them. Call it when a minute ends, so that
+        its counts are in its own sheet. Time never goes back here, whatever the clock does.
         """
         counted, self._open = [_lean(series) for series in self._open.values()], {}
         lost, self._lost_told = self.lost - self._lost_told, self.lost
@@ -96,11 +96,11 @@ class Tracker:
         for shelf in (MINUTES, HOURS):
             slot, at = self._now.get(shelf), now - now % SPANS[shelf]
             if slot is None:
-                slot = self._now[shelf] = Slot(shelf, at, self._slots)
+                slot = self._now[shelf] = OpenSheet(shelf, at, self._slots)
             slot.add(counted, lost)
             found.append(slot)
             if at > slot.at:
-                self._now[shelf] = Slot(shelf, at, self._slots)
+                self._now[shelf] = OpenSheet(shelf, at, self._slots)
                 found.append(self._now[shelf])
         return found
 
@@ -110,7 +110,7 @@ class Tracker:
 
 
 def _lean(series: Series) -> Series:
-    """A histogram in which nothing is, is empty."""
+    """The series with its empty histograms as empty lists."""
     for name in ("wait", "run", "whole"):
         if not any(getattr(series, name)):
             setattr(series, name, [])

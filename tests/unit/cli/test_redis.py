@@ -19,12 +19,12 @@ from windlass.app import Windlass
 from windlass.cli import banner, installed
 from windlass.cli.main import cli
 from windlass.cli.target import run
-from windlass.core.address import redact_url
 from windlass.core.packages import pip_install
+from windlass.core.store_url import redact_url
 from windlass.store.reads import StoreInfo
 from windlass.store.redis import durability
 from windlass.store.redis.location import parse_url
-from windlass.worker.plan import Plan
+from windlass.worker.worker_options import CheckedOptions
 
 __all__ = ["new_redis", "redis_cluster"]
 
@@ -270,7 +270,7 @@ def test_no_password_is_shown(url: str, shown: str) -> None:
 def test_the_banner_shows_no_password(capsys: pytest.CaptureFixture[str]) -> None:
     app = Windlass("shop", f"redis+sentinel://:{SECRET}@a,b/main?sentinel_password={SECRET}")
     info = StoreInfo(engine="redis", version="7.0.15", durability="d", location="redis+sentinel://a,b/main/0")
-    banner.show(banner.describe(app, Plan(("default",)), info), 1, "1", "text")
+    banner.show(banner.describe(app, CheckedOptions(("default",)), info), 1, "1", "text")
     shown = capsys.readouterr().err
     assert SECRET not in shown
     assert "redis+sentinel://:***@a,b/main" in shown

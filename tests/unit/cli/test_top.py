@@ -8,14 +8,14 @@ from rich.console import Console as Terminal
 from windlass.cli.operator import quoted
 from windlass.cli.output import one_line
 from windlass.cli.top.keys import split_keys
-from windlass.cli.top.model import ACTIONS, TABS, Order, Row, State, press, question
+from windlass.cli.top.model import ACTIONS, TABS, KeyOrder, Row, State, press, question
 from windlass.cli.top.rows import COLUMNS, spark
 from windlass.cli.top.view import Screen, draw, draw_once, fitting, folded, hints, most_scroll
 
 ROWS = [Row(f"job-{n}", (f"job-{n}", "failed", "t", "q", "", "", "1", "boom"), "red") for n in range(5)]
 
 
-def typed(state: State, *keys: str, rows: list[Row] = ROWS) -> list[Order]:
+def typed(state: State, *keys: str, rows: list[Row] = ROWS) -> list[KeyOrder]:
     return [order for key in keys if (order := press(state, key, rows)) is not None]
 
 
@@ -45,18 +45,18 @@ def test_tabs(key: str, tab: str) -> None:
 
 def test_an_action_is_for_the_row_or_for_all_that_are_chosen() -> None:
     state = State(tab="jobs")
-    assert typed(state, "j", "r") == [Order("r", "jobs", ("job-1",))]
-    assert typed(state, "x", "x", "r") == [Order("r", "jobs", ("job-1", "job-2"))]
+    assert typed(state, "j", "r") == [KeyOrder("r", "jobs", ("job-1",))]
+    assert typed(state, "x", "x", "r") == [KeyOrder("r", "jobs", ("job-1", "job-2"))]
 
 
 def test_what_cannot_be_taken_back_is_asked_about_first() -> None:
     state = State(tab="jobs")
     assert typed(state, "d") == []
-    assert state.asking == Order("d", "jobs", ("job-0",))
+    assert state.asking == KeyOrder("d", "jobs", ("job-0",))
     assert question(state.asking) == "delete job-0? y/n"
     assert typed(state, "n") == []
     assert state.said == "left alone"
-    assert typed(state, "d", "y") == [Order("d", "jobs", ("job-0",))]
+    assert typed(state, "d", "y") == [KeyOrder("d", "jobs", ("job-0",))]
 
 
 def test_a_filter_is_typed() -> None:
@@ -73,10 +73,10 @@ def test_enter_looks_closer() -> None:
     state = State(tab="queues")
     typed(state, "enter", rows=[Row("mail", ("mail",), filter='queue:"mail"')])
     assert (state.tab, state.filter) == ("jobs", 'queue:"mail"')
-    assert typed(state, "enter") == [Order("open", "jobs", ("job-0",))]
+    assert typed(state, "enter") == [KeyOrder("open", "jobs", ("job-0",))]
     state.detail = "job-0"
-    assert typed(state, "r") == [Order("r", "jobs", ("job-0",))]
-    assert typed(state, "d", "y") == [Order("d", "jobs", ("job-0",))]
+    assert typed(state, "r") == [KeyOrder("r", "jobs", ("job-0",))]
+    assert typed(state, "d", "y") == [KeyOrder("d", "jobs", ("job-0",))]
     typed(state, "down", "pagedown", "k")
     assert state.scroll == 20
     typed(state, "escape")
@@ -85,8 +85,8 @@ def test_enter_looks_closer() -> None:
 
 def test_what_is_paused_is_as_the_user_saw_it() -> None:
     rows = [Row("mail", ("mail",), paused=True), Row("work", ("work",))]
-    assert typed(State(), "p", rows=rows) == [Order("p", "queues", ("mail",), ("mail",))]
-    assert typed(State(), "j", "p", rows=rows) == [Order("p", "queues", ("work",))]
+    assert typed(State(), "p", rows=rows) == [KeyOrder("p", "queues", ("mail",), ("mail",))]
+    assert typed(State(), "j", "p", rows=rows) == [KeyOrder("p", "queues", ("work",))]
 
 
 def test_leaving_help_and_standing_still() -> None:
@@ -97,7 +97,7 @@ def test_leaving_help_and_standing_still() -> None:
     assert not state.help
     typed(state, " ")
     assert state.still
-    assert typed(state, "q") == [Order("quit")]
+    assert typed(state, "q") == [KeyOrder("quit")]
 
 
 def drawn(screen: Screen, state: State, width: int = 120, height: int = 40) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from windlass.core.addresses import Allowed, host_refusal, is_loopback, parse_allowed, refusal
+from windlass.core.network_addresses import Allowed, host_refusal, is_loopback, parse_allowed, refusal
 from windlass.errors import ConfigError
 
 NOBODY = Allowed()

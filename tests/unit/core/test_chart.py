@@ -28,8 +28,8 @@ from windlass.core.chart import (
 from windlass.core.job import Claim
 from windlass.errors import StoreError
 from windlass.store.items import Commit, Committed, Put
-from windlass.worker import charts, tracker
-from windlass.worker.charts import Charts
+from windlass.worker import sheet_writer, tracker
+from windlass.worker.sheet_writer import SheetWriter
 from windlass.worker.tracker import Tracker
 
 AT = 1_800_000_000_000
@@ -171,13 +171,13 @@ class Shelves:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [AT / 1000 - AT / 1000 % 3600]
-    monkeypatch.setattr(charts.time, "time", lambda: now[0])
+    monkeypatch.setattr(sheet_writer.time, "time", lambda: now[0])
     return now
 
 
 async def test_a_sheet_is_written_over_itself_and_only_when_it_changed(clock: list[float]) -> None:
     store, found = Shelves(), Tracker(2)
-    written = Charts(store, found, "w")  # type: ignore[arg-type]
+    written = SheetWriter(store, found, "w")  # type: ignore[arg-type]
     await written.write()
     assert store.counted(MINUTES) == [0], "an idle worker is told of as well"
     await written.write()
@@ -198,7 +198,7 @@ async def test_a_store_that_is_away_loses_nothing_and_is_told_of_once(
     clock: list[float], caplog: pytest.LogCaptureFixture
 ) -> None:
     store, found = Shelves(), Tracker(2)
-    written = Charts(store, found, "w")  # type: ignore[arg-type]
+    written = SheetWriter(store, found, "w")  # type: ignore[arg-type]
     store.away = True
     with caplog.at_level(logging.WARNING):
         for _ in range(5):
@@ -213,9 +213,9 @@ async def test_a_store_that_is_away_loses_nothing_and_is_told_of_once(
 
 
 async def test_only_so_many_sheets_wait(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(charts, "MOST", 4)
+    monkeypatch.setattr(sheet_writer, "MOST", 4)
     store, found = Shelves(), Tracker(2)
-    written = Charts(store, found, "w")  # type: ignore[arg-type]
+    written = SheetWriter(store, found, "w")  # type: ignore[arg-type]
     store.away = True
     for _ in range(9):
         found.settled(claim(), "succeeded", 1.0)
@@ -225,5 +225,5 @@ async def test_only_so_many_sheets_wait(clock: list[float], monkeypatch: pytest.
 
 
 def test_it_writes_every_few_seconds_and_at_the_end_of_each_minute() -> None:
-    assert charts._pause(600.0) == charts.EVERY
-    assert charts._pause(659.0) == pytest.approx(1.001)
+    assert sheet_writer._pause(600.0) == sheet_writer.EVERY
+    assert sheet_writer._pause(659.0) == pytest.approx(1.001)

@@ -10,10 +10,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from windlass import ConfigError
+from windlass.core.filter_matching import holds
+from windlass.core.filter_suggest import suggestions
 from windlass.core.filters import LONGEST, NAMES, Either, Filter, FilterError, Span, Term, Wanted, parse_filter, quoted
-from windlass.core.matching import holds
-from windlass.core.suggest import suggestions
-from windlass.web.asking import chips, picked, with_term
+from windlass.web.filter_bar import chips, picked, with_term
 
 NOW = 1_800_000_000_000
 

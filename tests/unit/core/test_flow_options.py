@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.flow import Asked, FlowRules, FromArguments, fit, key_text, make_flow, make_terms, unique_key
+from windlass.core.flow_rules import Asked, FlowRules, FromArguments, fit, key_text, make_flow, make_terms, unique_key
 from windlass.core.limits import Rate, parse_rate
 from windlass.core.options import PARSERS, parse_options, resolve
 from windlass.core.terms import UNIQUE_MAX, Policy, Terms

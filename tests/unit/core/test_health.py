@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from windlass.core.health import GRACE, LONG_PATIENCE, PATIENCE, Facts, flow_of, in_words, is_well
+from windlass.core.health import GRACE, LONG_PATIENCE, PATIENCE, QueueFacts, flow_of, in_words, is_well
 
 BUSY = {"workers": 1, "slots": 4, "busy": 4}
 FREE = {"workers": 1, "slots": 4, "busy": 1}
@@ -35,7 +35,7 @@ FREE = {"workers": 1, "slots": 4, "busy": 1}
     ],
 )
 def test_the_word(facts: dict[str, Any], word: str) -> None:
-    assert flow_of(Facts(**facts)) == word
+    assert flow_of(QueueFacts(**facts)) == word
 
 
 def test_what_is_well() -> None:

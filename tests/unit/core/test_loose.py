@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.core.codec import BadArguments, Codec
-from windlass.core.loose import changed_by_json, is_loose
+from windlass.core.untyped_values import changed_by_json, is_loose
 from windlass.errors import PayloadError
 
 CAP = 1 << 20

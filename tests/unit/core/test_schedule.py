@@ -12,7 +12,7 @@ from windlass.core.job import Meta, NewJob
 from windlass.core.language import every
 from windlass.core.schedule import (
     MOST,
-    Plan,
+    SchedulePlan,
     begin,
     check_schedule_name,
     decode_plan,
@@ -32,8 +32,8 @@ NOON = int(datetime(2026, 6, 1, 12, tzinfo=UTC).timestamp()) * 1000
 JOB = NewJob(id="", task="t", queue="q", payload=b"{}", meta=Meta("schedule:s").encode())
 
 
-def plan_of(timing: Any, **fields: Any) -> Plan:
-    return Plan(timing=timing, job=JOB, **fields)
+def plan_of(timing: Any, **fields: Any) -> SchedulePlan:
+    return SchedulePlan(timing=timing, job=JOB, **fields)
 
 
 def at(text: str) -> int:
@@ -206,7 +206,9 @@ def test_once() -> None:
 def test_a_plan_survives_its_json() -> None:
     job = msgspec.structs.replace(JOB, payload=b'{"x":1}', terms=Terms(key="k", unique="u"))
     for timing in (cron("0 9 * * 1-5", tz="Europe/Berlin"), every("250ms"), Once(NOON)):
-        plan = Plan(timing=timing, job=job, tz="Europe/Berlin", missed="all", jitter=5, start=NOON, limit=3, code=True)
+        plan = SchedulePlan(
+            timing=timing, job=job, tz="Europe/Berlin", missed="all", jitter=5, start=NOON, limit=3, code=True
+        )
         assert decode_plan(plan.encode()) == plan
 
 
@@ -293,7 +295,7 @@ def test_the_job_of_a_slot() -> None:
     meta = msgspec.json.decode(job.meta, type=Meta)
     assert meta.headers == {"windlass-schedule": "nightly", "windlass-slot": "2026-06-01T12:00:00+00:00"}
     assert (job.id, job.task, job.at, job.delay) == ("id", "t", 0, 0)
-    delayed = job_of(Plan(timing=every("minute"), job=msgspec.structs.replace(JOB, delay=5)), "n", NOON, "id")
+    delayed = job_of(SchedulePlan(timing=every("minute"), job=msgspec.structs.replace(JOB, delay=5)), "n", NOON, "id")
     assert (delayed.at, delayed.delay) == (NOON + 5, 0)
 
 

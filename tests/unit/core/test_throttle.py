@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.throttle import Rule, Strikes
+from windlass.core.strikes import StrikeRule, Strikes
 
-RULE = Rule(free=3, step=1_000, most=60_000, forget=600_000)
+RULE = StrikeRule(free=3, step=1_000, most=60_000, forget=600_000)
 
 
-def after(failures: int, rule: Rule = RULE) -> Strikes:
+def after(failures: int, rule: StrikeRule = RULE) -> Strikes:
     strikes = Strikes()
     for n in range(failures):
         strikes = rule.strike(strikes, 1_000_000, f"guess {n}")

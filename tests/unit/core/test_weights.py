@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from windlass.errors import ConfigError
-from windlass.worker.shares import Shares, parse_queues
+from windlass.worker.queue_shares import Shares, parse_queues
 
 
 @pytest.mark.parametrize(

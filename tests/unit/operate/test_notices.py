@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import hmac
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 import pytest
 
-from windlass import ConfigError, DeadLetter, Email, Notice, Reject, Webhook, Windlass, every
+from tests.unit.operate.notices_kit import app, h, notice
+from windlass import ConfigError, DeadLetter, Notice, Windlass, every
 from windlass.core.event import Event
 from windlass.core.notice import (
     ARGS_MAX,
     CAUSED,
-    Book,
-    Rule,
+    NoticeBook,
+    NoticeRule,
     late_notices,
     letter_id,
     next_reminder,
@@ -30,20 +27,7 @@ from windlass.store.items import Put, put_one, read_one
 from windlass.testing import Harness
 from windlass.worker.notifier import BOOK, LEASE, SHELF, Notifier
 
-
-@pytest.fixture
-def app() -> Windlass:
-    app = Windlass("shop", "memory://")
-
-    @app.task(name="charge", queue="payments")
-    async def charge(order: int, note: str = "") -> None:
-        raise Reject(f"card of {order} declined")
-
-    @app.task(name="mail", queue="emails")
-    async def mail() -> None:
-        raise ValueError("no such host")
-
-    return app
+__all__ = ["app", "h"]
 
 
 @pytest.fixture
@@ -55,12 +39,6 @@ def letters(app: Windlass) -> list[DeadLetter]:
         got.append(letter)
 
     return got
-
-
-@pytest.fixture
-def h(app: Windlass) -> Iterator[Harness]:
-    with Harness(app) as h:
-        yield h
 
 
 async def call(app: Windlass, task: str, **args: Any) -> str:
@@ -301,13 +279,13 @@ def test_the_same_rule_twice_is_one_and_another_for_the_same_target_is_its_own(a
 
 
 def test_every_worker_serves_notices_when_there_are_any(app: Windlass) -> None:
-    from windlass.worker.plan import plan
+    from windlass.worker.worker_options import check_worker_options
 
-    assert plan(app, {"queues": ["a"]}).queues == ("a",)
+    assert check_worker_options(app, {"queues": ["a"]}).queues == ("a",)
     app.notify(print)
-    assert plan(app, {"queues": ["a"]}).queues == ("notices", "a")
-    assert plan(app, {"queues": ["a*3", "b"]}).weights == (1, 3, 1)
-    assert plan(app, {"queues": ["a", "notices"]}).queues == ("a", "notices")
+    assert check_worker_options(app, {"queues": ["a"]}).queues == ("notices", "a")
+    assert check_worker_options(app, {"queues": ["a*3", "b"]}).weights == (1, 3, 1)
+    assert check_worker_options(app, {"queues": ["a", "notices"]}).queues == ("a", "notices")
 
 
 # -- nothing lost, nothing twice
@@ -361,7 +339,7 @@ async def test_what_a_dead_worker_had_decided_is_sent_by_the_next(app: Windlass,
     await h.drain()
     rule = next(iter(app.notices.rules.values()))
     kept = await read_one(h.store, SHELF, BOOK)
-    book = msgspec.json.decode(kept.body, type=Book)
+    book = msgspec.json.decode(kept.body, type=NoticeBook)
     offer(book, rule, notice(job="j1"), h.clock())
     await put_one(h.store, Put(shelf=SHELF, key=BOOK, body=msgspec.json.encode(book), expect=kept.version))
     await h.drain()
@@ -369,15 +347,8 @@ async def test_what_a_dead_worker_had_decided_is_sent_by_the_next(app: Windlass,
     assert got == ["j1"]
 
 
-# -- the arithmetic
-
-
-def notice(**more: Any) -> Notice:
-    return Notice(**{"kind": "dead", "app": "shop", "title": "t", "text": "x", "id": "n1", "queue": "q", **more})
-
-
 def test_a_rate_lets_so_many_at_once_and_one_per_interval_after() -> None:
-    book, rule = Book(), Rule(key="r", every=100, burst=3)
+    book, rule = NoticeBook(), NoticeRule(key="r", every=100, burst=3)
     for now in (0, 0, 0, 0, 50, 99):
         offer(book, rule, notice(), now)
     assert [(key, one.id, one.held_back) for key, one in book.outbox] == [
@@ -406,47 +377,3 @@ def test_a_slot_that_came_with_nobody_there_is_told_once_per_schedule() -> None:
     assert (
         told.text == "The slot of 2026-01-01 22:00:00 UTC came when no worker was there.\n2 jobs were made up for it."
     )
-
-
-# -- targets
-
-
-def test_targets_hide_what_is_secret() -> None:
-    hook = Webhook("https://hooks.example.com/T00/SECRET?k=SECRET", secret="SECRET", headers={"x": "SECRET"})
-    mail = Email("ops@example.com", "jobs@example.com", "smtp://me:SECRET@mail.example.com:587")
-    app = Windlass("shop", "memory://")
-    app.notify(hook)
-    app.notify(mail)
-    assert "SECRET" not in f"{hook!r} {mail!r} {app.notices.rules}"
-
-
-@pytest.mark.parametrize("url", ["ftp://x", "example.com", "https://"])
-def test_a_webhook_needs_a_web_address(url: str) -> None:
-    with pytest.raises(ConfigError, match="https://"):
-        Webhook(url)
-
-
-@pytest.mark.parametrize(
-    ("to", "sender", "url"),
-    [("ops", "a@b", "smtp://h"), ("a@b", "a@b\nBcc: x@y", "smtp://h"), ([], "a@b", "smtp://h"), ("a@b", "a@b", "h")],
-)
-def test_an_email_needs_addresses_and_a_server(to: Any, sender: str, url: str) -> None:
-    with pytest.raises(ConfigError, match="Email"):
-        Email(to, sender, url)
-
-
-def test_requests_are_signed_as_standard_webhooks_say() -> None:
-    secret = base64.b64encode(b"a key of some length").decode()
-    headers = Webhook("https://x.example", secret=f"whsec_{secret}")._signed("n1", b"{}")
-    signed = f"n1.{headers['webhook-timestamp']}.{{}}".encode()
-    expected = base64.b64encode(hmac.new(b"a key of some length", signed, hashlib.sha256).digest()).decode()
-    assert headers["webhook-signature"] == f"v1,{expected}"
-    assert "webhook-signature" not in Webhook("https://x.example")._signed("n1", b"{}")
-    with pytest.raises(ConfigError, match="base64"):
-        Webhook("https://x.example", secret="whsec_!")
-
-
-def test_a_subject_is_one_line_whatever_the_error_says() -> None:
-    mail = Email("a@b.example", "c@d.example")._message(notice(title="one\r\nBcc: x@y.example\nthree"))
-    assert mail["Subject"] == "one Bcc: x@y.example three"
-    assert mail["Bcc"] is None

@@ -17,7 +17,7 @@ from windlass.core import lifecycle
 from windlass.core.job import Fence, State
 from windlass.core.links import Edge
 from windlass.store.jobs import ExchangeReply
-from windlass.store.memory import MemoryStore, claims, spreading, sweeps, todos
+from windlass.store.memory import MemoryStore, claims, endings, spreading, sweeps, todos, waking
 from windlass.store.memory import clock as memory_clock
 from windlass.store.memory.hub import Hub
 from windlass.store.memory.records import WorkerRow
@@ -178,18 +178,18 @@ def no_wake_up(patch: pytest.MonkeyPatch) -> None:
 
 def no_promotion(patch: pytest.MonkeyPatch) -> None:
     """What is due stays scheduled."""
-    patch.setattr(Hub, "promote", lambda self, now, limit: Counter())
+    patch.setattr(waking, "promote", lambda hub, now, limit: Counter())
 
 
 def no_bookkeeping(patch: pytest.MonkeyPatch) -> None:
     """A job that expires is counted in both states."""
-    real = Hub.expire
+    real = endings.expire
 
-    def expire(self, row, now):
-        self.counts[row.queue][row.state] += 1
-        real(self, row, now)
+    def expire(hub, row, now):
+        hub.counts[row.queue][row.state] += 1
+        real(hub, row, now)
 
-    patch.setattr(Hub, "expire", expire)
+    patch.setattr(endings, "expire", expire)
 
 
 def no_spreading(patch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
-"""The Celery app: settings, tasks, and the Windlass app behind them, which is made at the first use.
+"""The Celery app: its settings and tasks, and the Windlass app behind them, which is made at first use.
 
-Until then settings may come from anywhere and in any order, as in Celery. ``app.windlass`` is that app, with all that
-Windlass can do and Celery cannot.
+Until then settings may come from anywhere and in any order, as in Celery. ``app.windlass`` is the Windlass app, with
+everything Celery has no words for.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
@@ -23,15 +23,16 @@ from windlass import Keep, Windlass
 from windlass import Task as WindlassTask
 from windlass.celery import _state, canvas, compile, conf, prefork, signals
 from windlass.celery import result as results
+from windlass.celery.builtin import add_together, declare_builtin, saved_group
 from windlass.celery.control import Control
 from windlass.celery.declare import make_task
 from windlass.celery.exceptions import AlreadyRegistered, ImproperlyConfigured, NotRegistered
+from windlass.celery.json_values import pack
 from windlass.celery.modules import django_apps, load, module_in
 from windlass.celery.request import node_name
 from windlass.celery.schedules import timing_of, zone_name
 from windlass.celery.signals import Signal
 from windlass.celery.task import Task
-from windlass.celery.values import pack, together
 from windlass.errors import WindlassError
 
 log = logging.getLogger("celery")
@@ -69,7 +70,7 @@ class TaskRegistry(dict[str, Task]):
 
 
 class Celery:
-    """``Celery("proj", broker="redis://...")``. The name is also the name of the jobs' place in the store."""
+    """``Celery("proj", broker="redis://...")``. The name also separates the app's jobs from others in the store."""
 
     def __init__(
         self, main: str | None = None, loader: Any = None, backend: str | None = None, amqp: Any = None,
@@ -101,7 +102,7 @@ class Celery:
         self.conf.update({name: value for name, value in given.items() if value is not None})
         if config_source is not None:
             self.config_from_object(config_source, namespace=namespace)
-        _declare_builtin(self)
+        declare_builtin(self)
         _state.add_app(self, set_as_current)
 
     # -- settings
@@ -109,7 +110,7 @@ class Celery:
     def config_from_object(
         self, obj: Any, silent: bool = False, force: bool = False, namespace: str | None = None
     ) -> None:
-        """Settings of a module, a class or a mapping; a name "module:attribute" is read when it is needed."""
+        """Take the settings of a module, a class or a mapping; a name "module:attribute" is read when it is needed."""
         self._sources.append((obj, namespace or ""))
         self.conf.read_later(lambda: self._read_sources(silent))
         if force:
@@ -117,7 +118,7 @@ class Celery:
 
     def _read_sources(self, silent: bool) -> None:
         sources, self._sources = self._sources, []
-        for obj, namespace in reversed(sources):  # the last one wins, and what was set by hand before any
+        for obj, namespace in reversed(sources):  # the last source wins, and what was set by hand wins over all
             try:
                 found = load(obj) if isinstance(obj, str) else obj
             except ImportError:
@@ -205,7 +206,7 @@ class Celery:
         return self._tasks
 
     def finalize(self, auto: bool = False) -> None:
-        """Declare what is shared. Happens by itself."""
+        """Declare the shared tasks. Happens by itself."""
         with self._lock:
             if not self._finalized:
                 self._finalized = True
@@ -261,8 +262,8 @@ class Celery:
         )  # fmt: skip
         self.finalize()
         settings.fix()
-        made.task(name="celery.saved_group", queue=settings.task_default_queue)(_saved_group)
-        made.task(name="celery.together", queue=settings.task_default_queue)(_together)
+        made.task(name="celery.saved_group", queue=settings.task_default_queue)(saved_group)
+        made.task(name="celery.together", queue=settings.task_default_queue)(add_together)
         for task in self._tasks.values():
             self._declare(made, task)
         made.on_start(self._on_start)
@@ -287,7 +288,7 @@ class Celery:
     def _on_start(self, state: SimpleNamespace) -> None:
         worker = SimpleNamespace(hostname=node_name(), app=self)
         signals.worker_init.send(sender=worker)
-        if not prefork.is_used_by(self):  # its children send it themselves
+        if not prefork.is_used_by(self):  # its children send the signal themselves
             signals.worker_process_init.send(sender=worker)
         self.declare_schedules()
         signals.worker_ready.send(sender=worker)
@@ -301,7 +302,7 @@ class Celery:
     # -- calling
 
     def send(self, name: str, args: Any, kwargs: Any, options: dict[str, Any]) -> Any:
-        """One call. ``link`` and the like are among the options."""
+        """Make one call. ``link`` and the like are among the options."""
         sig = canvas.Signature(name, args, kwargs, options, app=self)
         return compile.submit(self, sig)
 
@@ -335,7 +336,7 @@ class Celery:
     # -- groups that were saved
 
     def save_group(self, result: results.GroupResult) -> None:
-        """As the arguments of a job that does nothing: its record is what is kept, for as long as results are."""
+        """Save a group's ids as the arguments of a job that does nothing: its record is kept as long as results are."""
         call = self.declared("celery.saved_group").options(id=f"{result.id}.saved")
         call.delay(pack(result.as_tuple()))
 
@@ -363,7 +364,7 @@ class Celery:
         return key
 
     def declare_schedules(self) -> None:
-        """``beat_schedule`` as it is now, as schedules of this worker's code."""
+        """Declare ``beat_schedule``, as it is now, as schedules of this worker's code."""
         declared = self.windlass.schedules.declared
         for gone in self._periodic - self.conf.beat_schedule.keys():
             declared.pop(gone, None)
@@ -397,7 +398,7 @@ class Celery:
     set_default = set_current
 
     def worker_queues(self) -> list[str]:
-        """The queues of a worker that is told none: ``task_queues``, or the default one alone, as in Celery."""
+        """The queues of a worker that is given none: ``task_queues``, or the default one alone, as in Celery."""
         return list(self.conf.task_queues) or [self.conf.task_default_queue]
 
     def close(self) -> None:
@@ -421,7 +422,7 @@ class Celery:
 
 
 def shared_task(*args: Any, **options: Any) -> Any:
-    """A task of whichever app is there: for code that does not know the app it will be part of."""
+    """Declare a task in every app: for code that does not know which app it will be part of."""
 
     def share(fun: Callable[..., Any]) -> Any:
         _state.add_shared(lambda app: app.task(**options)(fun))
@@ -431,25 +432,3 @@ def shared_task(*args: Any, **options: Any) -> Any:
         )
 
     return share(args[0]) if len(args) == 1 and callable(args[0]) else share
-
-
-def _saved_group(group: Any) -> None:
-    """A group's ids are kept as this job's arguments; running it has nothing to do."""
-
-
-def _together(added: list[Any], own: Any) -> Any:
-    """Behind ``add_to_chord``: the values of what was added, with that of the task that added it."""
-    return together(own, added)
-
-
-def _declare_builtin(app: Celery) -> None:
-    def each(task: Any, it: Iterable[Any]) -> list[Any]:
-        call = canvas.maybe_signature(task, app)
-        return [call(item) for item in it]
-
-    def each_starred(task: Any, it: Iterable[Any]) -> list[Any]:
-        call = canvas.maybe_signature(task, app)
-        return [call(*item) for item in it]
-
-    app.task(name="celery.map")(each)
-    app.task(name="celery.starmap")(each_starred)

@@ -10,7 +10,7 @@ __all__ = ["gen_unique_id", "uuid"]
 
 
 def uuid() -> str:
-    """A new id: a UUID, like Celery's, whose first bits are the time, so that ids of one moment lie together."""
+    """A new id: a UUID, like Celery's, that begins with the time, so that ids sort by when they were made."""
     bits = (time.time_ns() // 1_000_000 & 0xFFFF_FFFF_FFFF) << 80 | random.getrandbits(76)
     return str(UUID(int=bits & ~(0xC000 << 48) | 0x8000 << 48 | 0x7 << 76))
 

@@ -14,7 +14,7 @@ def get_logger(name: str) -> logging.Logger:
 
 
 def get_task_logger(name: str) -> logging.Logger:
-    """A logger for a module of tasks. The worker tags what is logged in a job with that job."""
+    """A logger for a module of tasks. The worker adds the job's id to what is logged in a job."""
     if name in ("celery", "celery.task"):
         raise RuntimeError(
             f"{name!r} is Celery's own logger; name the logger after the module: get_task_logger(__name__)"

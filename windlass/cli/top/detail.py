@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from windlass.cli import output
-from windlass.console.values import JobDetail
+from windlass.console.replies import JobDetail
 from windlass.core.job import State
 
 _LOGS = 12
 
 
 def describe(job: JobDetail) -> str:
-    """What matters first, first: what becomes of it, why it waits, its error, then values and logs."""
+    """The job as text, the most important first: its state, why it waits, its error, then values and logs."""
     row = job.row
     lines = [f"{row.state}  {row.task}  in {row.queue}  priority {row.priority}"]
     lines += [f"why: {reason.text}" for reason in job.why if not State(row.state).terminal]

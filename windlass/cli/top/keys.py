@@ -1,4 +1,4 @@
-"""Keys from a terminal, one by one and without echo. The terminal is given back as it was, whatever happens."""
+"""Reads keys from a terminal, one by one and without echo, and always restores the terminal."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SINGLE = {"\r": ENTER, "\n": ENTER, "\t": TAB, "\x7f": BACK, "\x08": BACK, "\x0
 
 
 def split_keys(text: str) -> list[str]:
-    """What was typed, as keys. An escape that begins no known sequence is the key of that name."""
+    """The text that was typed, as keys. An escape that starts no known sequence is the escape key."""
     keys: list[str] = []
     place = 0
     while place < len(text):
@@ -51,7 +51,7 @@ def reading_keys(heard: Callable[[str], None]) -> Iterator[None]:
             typed = os.read(number, 1024)
         except OSError:
             typed = b""
-        if not typed:  # the terminal is gone
+        if not typed:  # the terminal was closed
             loop.remove_reader(number)
             heard(GONE)
         for key in split_keys(decode(typed)):

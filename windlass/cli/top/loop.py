@@ -1,6 +1,6 @@
-"""The loop of ``windlass top``: draws, hears keys, and lets what they order be done. It keeps nothing.
+"""The loop of ``windlass top``: draws, reads keys, and carries out the orders they give. It keeps nothing.
 
-Reading and acting go on beside the keys: a store that is away keeps nobody from looking around or leaving.
+Reads of the store and actions run beside the keys, so that a slow store delays neither looking around nor leaving.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from windlass.cli import output
 from windlass.cli.operator import change_all, operator
 from windlass.cli.top.detail import describe
 from windlass.cli.top.keys import GONE, reading_keys
-from windlass.cli.top.model import Order, State, press
+from windlass.cli.top.model import KeyOrder, State, press
 from windlass.cli.top.rows import fault_filter, read_rows
 from windlass.cli.top.view import Screen, draw, draw_once, most_scroll
 from windlass.console.console import Console
-from windlass.console.values import Changed
+from windlass.console.replies import Changed
 from windlass.errors import WindlassError
 
 _JOB_ACTIONS = {"r": "retry", "c": "cancel", "d": "delete", "P": "promote"}
-LOOK = Order("look")
+LOOK = KeyOrder("look")
 """Read again, and no more."""
 
 
@@ -39,7 +39,7 @@ async def look_once(app: Windlass) -> None:
 
 
 async def watch(app: Windlass, every: float) -> None:
-    """Until the user leaves."""
+    """Run until the user leaves."""
     terminal = Terminal()
     top = Top(operator(app, "top"), terminal)
     with (
@@ -52,7 +52,7 @@ async def watch(app: Windlass, every: float) -> None:
 
 @contextmanager
 def told_by_signals(heard: Callable[[str], None]) -> Iterator[None]:
-    """Another size is drawn at once, and who is asked to end leaves the terminal as it was."""
+    """Draw at once when the window's size changes, and restore the terminal when asked to end."""
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGWINCH, heard, "")
     loop.add_signal_handler(signal.SIGTERM, heard, GONE)
@@ -64,13 +64,13 @@ def told_by_signals(heard: Callable[[str], None]) -> Iterator[None]:
 
 
 class Top:
-    """One session at a terminal. ``heard``: keys, and an empty text where there is something new to draw."""
+    """One session at a terminal. ``heard``: the keys, and an empty text when there is something new to draw."""
 
     def __init__(self, console: Console, terminal: Terminal) -> None:
         self.console, self.terminal = console, terminal
         self.state, self.screen = State(), Screen()
         self.heard: asyncio.Queue[str] = asyncio.Queue()
-        self.orders: asyncio.Queue[Order] = asyncio.Queue()
+        self.orders: asyncio.Queue[KeyOrder] = asyncio.Queue()
         self.over = False
 
     async def run(self, every: float, show: Callable[[], None]) -> None:
@@ -82,7 +82,7 @@ class Top:
                 while not self.heard.empty() and not self.over:
                     self.hear(self.heard.get_nowait())
                 if working.done():
-                    working.result()  # it ends by a bug only, which is shown when the terminal is back
+                    working.result()  # it ends only by a bug, which is raised once the terminal is restored
         finally:
             working.cancel()
             with suppress(asyncio.CancelledError):
@@ -106,7 +106,7 @@ class Top:
         if order is not None:
             self._take(order)
 
-    def _take(self, order: Order) -> None:
+    def _take(self, order: KeyOrder) -> None:
         if order.action == "quit":
             self.over = True
         elif order.action == "open":
@@ -119,7 +119,7 @@ class Top:
     # -- beside the keys
 
     async def _work(self, every: float) -> None:
-        """Do what is ordered, and read: after that, and now and then."""
+        """Carry out orders and read the store: after each order, and at intervals."""
         try:
             await self.read()
             while True:
@@ -132,7 +132,7 @@ class Top:
         finally:
             self.heard.put_nowait("")
 
-    async def _next_order(self, every: float) -> Order | None:
+    async def _next_order(self, every: float) -> KeyOrder | None:
         try:
             async with asyncio.timeout(every):
                 return await self.orders.get()
@@ -140,7 +140,7 @@ class Top:
             return None
 
     async def read(self) -> None:
-        """Look again. A store that is away is said, and what was read before stays."""
+        """Read the store again. If it is away, the screen says so and keeps what was read before."""
         state, screen = self.state, self.screen
         asked = (state.tab, state.filter, state.detail)
         try:
@@ -151,11 +151,11 @@ class Top:
             screen.failure = str(error)
             return
         screen.overview, screen.failure = overview, ""
-        if (state.tab, state.filter, state.detail) == asked:  # else it is not what is looked at by now
+        if (state.tab, state.filter, state.detail) == asked:  # otherwise the user looks at something else by now
             screen.rows, screen.part, screen.detail = rows, part, detail
             state.cursor = max(0, min(state.cursor, len(rows) - 1))
 
-    async def _obey(self, order: Order) -> None:
+    async def _obey(self, order: KeyOrder) -> None:
         try:
             self.state.said = await obey(self.console, order)
         except WindlassError as error:
@@ -164,15 +164,15 @@ class Top:
             self.state.detail = ""
 
 
-async def obey(console: Console, order: Order) -> str:
-    """Do what was ordered, and say what came of it."""
+async def obey(console: Console, order: KeyOrder) -> str:
+    """Carry out an order, and say what came of it."""
     if order.tab == "jobs":
         return told(await getattr(console, _JOB_ACTIONS[order.action])(list(order.keys)), _JOB_ACTIONS[order.action])
     told_all = [await _one(console, order, key) for key in order.keys]
     return told_all[0] if len(told_all) == 1 else f"{len(told_all)}: {told_all[-1]}"
 
 
-async def _one(console: Console, order: Order, key: str) -> str:
+async def _one(console: Console, order: KeyOrder, key: str) -> str:
     if order.tab == "dead":
         action = "retry" if order.action == "r" else "delete"
         count = await change_all(console, action, fault_filter(key))

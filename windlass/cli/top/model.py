@@ -1,6 +1,6 @@
 """What ``windlass top`` shows and does, without a terminal: the tabs, the cursor, and what each key means.
 
-Pure: a key makes a new state and at most one order for whoever talks to the store.
+Pure: a key makes a new state and at most one order for the code that talks to the store.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ UP, DOWN, LEFT, RIGHT, ENTER, ESCAPE, BACK, TAB = "up", "down", "left", "right",
 
 
 class Row(msgspec.Struct, frozen=True):
-    """A line of a table. ``filter``: which jobs it leads to."""
+    """A line of a table. ``filter``: the jobs it leads to."""
 
     key: str
     cells: tuple[str, ...]
@@ -37,10 +37,10 @@ class Row(msgspec.Struct, frozen=True):
     paused: bool = False
 
 
-class Order(msgspec.Struct, frozen=True):
-    """Something to do: an action of a tab on rows, ``open`` for a job to look at, or ``quit``.
+class KeyOrder(msgspec.Struct, frozen=True):
+    """What a key asks for: an action of a tab on rows, ``open`` to look at a job, or ``quit``.
 
-    ``paused``: those of the rows that were, as the user saw them.
+    ``paused``: which of the rows were paused, as the user saw them.
     """
 
     action: str
@@ -50,8 +50,8 @@ class Order(msgspec.Struct, frozen=True):
 
 
 class State(msgspec.Struct, kw_only=True):
-    """Where the user is. ``typing``: what is being typed as a filter, None where nothing is. ``detail``: the job
-    that is looked at, ``scroll`` lines down.
+    """What the user looks at. ``typing``: the filter being typed, None while none is. ``detail``: the job shown in
+    full, scrolled down by ``scroll`` lines.
     """
 
     tab: str = "queues"
@@ -59,7 +59,7 @@ class State(msgspec.Struct, kw_only=True):
     chosen: frozenset[str] = frozenset()
     filter: str = ""
     typing: str | None = None
-    asking: Order | None = None
+    asking: KeyOrder | None = None
     detail: str = ""
     scroll: int = 0
     help: bool = False
@@ -67,8 +67,8 @@ class State(msgspec.Struct, kw_only=True):
     said: str = ""
 
 
-def press(state: State, key: str, rows: Sequence[Row]) -> Order | None:
-    """Change the state as a key says; the order that follows from it, if any."""
+def press(state: State, key: str, rows: Sequence[Row]) -> KeyOrder | None:
+    """Change the state for a key. Answers the order that the key gives, if any."""
     if state.typing is not None:
         _type(state, key)
         return None
@@ -91,10 +91,10 @@ def press(state: State, key: str, rows: Sequence[Row]) -> Order | None:
 _MOVES = {UP: -1, "k": -1, DOWN: 1, "j": 1, "pageup": -20, "pagedown": 20, "home": -1_000_000, "end": 1_000_000}
 
 
-def _general(state: State, key: str, rows: Sequence[Row]) -> Order | None:
+def _general(state: State, key: str, rows: Sequence[Row]) -> KeyOrder | None:
     here = rows[state.cursor] if state.cursor < len(rows) else None
     if key == "q":
-        return Order("quit")
+        return KeyOrder("quit")
     if key in (TAB, RIGHT, LEFT) or (key.isdigit() and 1 <= int(key) <= len(TABS)):
         _switch(state, _next_tab(state.tab, key))
     elif key == "/":
@@ -123,7 +123,7 @@ def _switch(state: State, tab: str) -> None:
     state.tab, state.cursor, state.chosen = tab, 0, frozenset()
 
 
-def _enter(state: State, here: Row) -> Order | None:
+def _enter(state: State, here: Row) -> KeyOrder | None:
     if here.filter:
         _switch(state, "jobs")
         state.filter = here.filter
@@ -131,26 +131,26 @@ def _enter(state: State, here: Row) -> Order | None:
     if state.tab != "jobs":
         return None
     state.scroll = 0
-    return Order("open", state.tab, (here.key,))
+    return KeyOrder("open", state.tab, (here.key,))
 
 
-def _act(state: State, key: str, rows: Sequence[Row]) -> Order | None:
+def _act(state: State, key: str, rows: Sequence[Row]) -> KeyOrder | None:
     chosen = [row.key for row in rows if row.key in state.chosen]
     keys = chosen or [row.key for row in rows[state.cursor : state.cursor + 1]]
     if not keys:
         return None
     paused = tuple(row.key for row in rows if row.paused and row.key in keys)
-    return _ask(state, Order(key, state.tab, tuple(keys), paused))
+    return _ask(state, KeyOrder(key, state.tab, tuple(keys), paused))
 
 
-def _ask(state: State, order: Order) -> Order | None:
+def _ask(state: State, order: KeyOrder) -> KeyOrder | None:
     if order.action in ASKED_FIRST:
         state.asking = order
         return None
     return order
 
 
-def _answer(state: State, key: str) -> Order | None:
+def _answer(state: State, key: str) -> KeyOrder | None:
     order, state.asking = state.asking, None
     if key in ("y", "Y"):
         return order
@@ -158,8 +158,8 @@ def _answer(state: State, key: str) -> Order | None:
     return None
 
 
-def _in_detail(state: State, key: str) -> Order | None:
-    """The same actions as in the table, for the one job that is looked at."""
+def _in_detail(state: State, key: str) -> KeyOrder | None:
+    """The table's actions, for the one job shown in full."""
     if key in (ESCAPE, ENTER, LEFT, BACK, "q"):
         state.detail = ""
     elif key == "?":
@@ -167,7 +167,7 @@ def _in_detail(state: State, key: str) -> Order | None:
     elif key in _MOVES:
         state.scroll = max(0, state.scroll + _MOVES[key])
     elif key in ACTIONS["jobs"]:
-        return _ask(state, Order(key, "jobs", (state.detail,)))
+        return _ask(state, KeyOrder(key, "jobs", (state.detail,)))
     return None
 
 
@@ -183,8 +183,8 @@ def _type(state: State, key: str) -> None:
         state.typing = text + key
 
 
-def question(order: Order) -> str:
-    """What is asked before an action that cannot be taken back."""
+def question(order: KeyOrder) -> str:
+    """The question asked before an action that cannot be undone."""
     what = ACTIONS[order.tab][order.action]
     which = order.keys[0] if len(order.keys) == 1 else f"{len(order.keys)} of them"
     return f"{what} {which}? y/n"

@@ -1,4 +1,4 @@
-"""The tables of ``windlass top``: what the console answers, as rows of text."""
+"""The tables of ``windlass top``: the console's answers as rows of text."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from windlass.cli import output
 from windlass.cli.operator import quoted
 from windlass.cli.top.model import Row
 from windlass.console.console import Console
-from windlass.console.flows import WorkflowRow
-from windlass.console.values import FaultRow, JobRow, QueueRow, ScheduleRow, WorkerRow
+from windlass.console.replies import FaultRow, JobRow, QueueRow, ScheduleRow, WorkerRow
+from windlass.console.workflow_replies import WorkflowRow
 
 COLUMNS: dict[str, tuple[str, ...]] = {
     "queues": ("queue", "flow", "ready", "running", "scheduled", "failed", "oldest", "per min", "workers", "lately"),
@@ -44,7 +44,7 @@ _FLOWS = {"stuck": "red", "no_worker": "red", "paused": "yellow", "draining": "y
 
 
 async def read_rows(console: Console, tab: str, filter: str) -> tuple[list[Row], str]:
-    """The rows of one tab, as they are now; and what is to be said of them, such as that there are more."""
+    """The rows of one tab as they are now, and a note on them, such as that there are more."""
     now = int(time.time() * 1000)
     if tab == "queues":
         return [_queue(row) for row in await console.queues()], ""
@@ -66,7 +66,7 @@ async def read_rows(console: Console, tab: str, filter: str) -> tuple[list[Row],
 
 
 def spark(numbers: list[int]) -> str:
-    """Numbers as bars, the largest of them a full one."""
+    """Numbers as bars; the largest is a full one."""
     top = max(numbers, default=0)
     return "".join(_BARS[-(-number * (len(_BARS) - 1) // top)] if top else _BARS[0] for number in numbers)
 

@@ -1,4 +1,4 @@
-"""The screen of ``windlass top``, made of what was read. Texts of users are never taken for markup."""
+"""The screen of ``windlass top``, made of what was read last. Texts of users are never taken for markup."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rich.text import Text
 from windlass.cli import output
 from windlass.cli.top.model import ACTIONS, TABS, Row, State, question
 from windlass.cli.top.rows import ACCENTS, COLUMNS, NUMBERS, SPARE, spark
-from windlass.console.values import Overview
+from windlass.console.replies import Overview
 
 _KEYS = (
     "1-6, tab, arrows   another table",
@@ -37,7 +37,9 @@ _LEAST = 24
 
 
 class Screen(msgspec.Struct, kw_only=True):
-    """What was read last. ``part``: of how many the rows are. ``failure``: why that was the last that could be read."""
+    """What was read last. ``part``: how many there are of which the rows are part. ``failure``: why the read after it
+    failed.
+    """
 
     overview: Overview | None = None
     rows: list[Row] | None = None
@@ -47,7 +49,7 @@ class Screen(msgspec.Struct, kw_only=True):
 
 
 def draw(screen: Screen, state: State, width: int, height: int) -> RenderableType:
-    """All of it, for a terminal of so many columns and lines; the last line is at its bottom."""
+    """The whole screen, for a terminal of so many columns and lines; its last line is at the bottom."""
     room = max(3, height - _AROUND)
     body: RenderableType
     if state.help:
@@ -65,13 +67,13 @@ def draw(screen: Screen, state: State, width: int, height: int) -> RenderableTyp
 
 
 def draw_once(screen: Screen, width: int) -> RenderableType:
-    """For a pipe: no keys, and all rows."""
+    """The screen for a pipe: no keys, and all rows."""
     state, rows = State(cursor=-1), screen.rows or []
     return Group(_head(screen.overview, width), _warnings(screen.overview), _table(rows, state, width, len(rows) + 1))
 
 
 def most_scroll(screen: Screen, width: int, height: int) -> int:
-    """How far a text can be moved up and still fill the screen."""
+    """How far a text can be scrolled and still fill the screen."""
     return max(0, len(folded(screen.detail, width - 4)) - max(1, height - _AROUND - 2))
 
 
@@ -113,7 +115,7 @@ def _tabs(screen: Screen, state: State) -> Text:
 
 
 def _table(rows: Sequence[Row], state: State, width: int, height: int) -> RenderableType:
-    """As high as it may be, with the cursor's row in it."""
+    """The table, no higher than there is room for, with the cursor's row in it."""
     most = max(1, height - 1)
     first = max(0, min(state.cursor - most // 2, len(rows) - most))
     shown = rows[first : first + most]
@@ -139,7 +141,7 @@ def _table(rows: Sequence[Row], state: State, width: int, height: int) -> Render
 def fitting(
     columns: Sequence[str], rows: Iterable[Sequence[str]], spare: Sequence[str], width: int
 ) -> tuple[list[int], int]:
-    """Which columns fit, and how much room the last one has. That one is cut, the others are not."""
+    """The columns that fit, and the width of the last one, which alone is cut."""
     lines = list(rows)
     widths = [
         max([len(name), *(cell_len(output.one_line(line[place])) for line in lines)])
@@ -159,7 +161,7 @@ def fitting(
 
 
 def folded(text: str, width: int) -> list[str]:
-    """The lines of a text, the long ones on several."""
+    """The lines of a text, long ones split over several."""
     wide = max(width, 1)
     lines = [output.one_line(line, 10_000) for line in text.splitlines()]
     return [line[start : start + wide] for line in lines for start in range(0, max(len(line), 1), wide)]
@@ -182,7 +184,7 @@ def _last(text: str, style: str) -> Text:
 
 
 def hints(state: State, width: int) -> str:
-    """The keys there are here, as many as fit; those for leaving and for all keys always."""
+    """The keys that work here, as many as fit; always those for leaving and for the list of all keys."""
     if state.help:
         return "any key goes back"
     actions = ACTIONS["jobs" if state.detail else state.tab]

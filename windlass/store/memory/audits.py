@@ -1,4 +1,6 @@
-"""Looking after graphs: one without an end that nothing will move is a bug or a loss of data, and is put right."""
+"""Audits of graphs. A graph that has not ended and that nothing will move is a bug or a loss of data: an audit finds
+and repairs it.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,7 @@ from windlass.core.graph import decided, place_of_edge
 from windlass.core.job import State
 from windlass.core.links import Edge, In
 from windlass.store.memory.hub import Hub
-from windlass.store.memory.nodes import GraphRow, Phase
-from windlass.store.memory.records import Row
+from windlass.store.memory.records import GraphRow, Phase, Row
 from windlass.store.memory.spreading import (
     Step,
     blame,
@@ -27,14 +28,16 @@ LIVE = (State.SCHEDULED, State.READY, State.RUNNING)
 
 
 def drop_stale(hub: Hub, now: int) -> None:
-    """What was staged and never committed."""
+    """Drop the graphs that were staged and never committed."""
     for graph in list(hub.staging.values()):
         if graph.touched_at + hub.settings.staged_for <= now:
             hub.drop(graph)
 
 
 def audit(hub: Hub, now: int, limit: int) -> list[str]:
-    """Look at the graphs whose turn it is, so many members in all; answers those to be repaired, which is put up."""
+    """Look at the graphs whose turn it is, at ``limit`` members in all. Answers how many repairs were put up
+    as todos.
+    """
     broken: list[str] = []
     while limit > 0 and (graph := next_audit(hub)) is not None and graph.audit_at <= now:
         heapq.heappop(hub.audits)
@@ -43,7 +46,8 @@ def audit(hub: Hub, now: int, limit: int) -> list[str]:
         looked = look(hub, graph, limit)
         limit -= max(looked, 1)
         if looked and graph.looked < len(graph.members):
-            heapq.heappush(hub.audits, (graph.audit_at, graph.n, graph))  # no life yet; the next page may have some
+            # This page of members had no sign of life; the next page may have one.
+            heapq.heappush(hub.audits, (graph.audit_at, graph.n, graph))
             continue
         if looked and graph.stamp == graph.looked_stamp:
             hub.todo("repair", graph)
@@ -53,7 +57,7 @@ def audit(hub: Hub, now: int, limit: int) -> list[str]:
 
 
 def look(hub: Hub, graph: GraphRow, limit: int) -> int:
-    """How many members were looked at in vain; 0 when something will move this graph on."""
+    """How many members were looked at without a sign of life; 0 when something will move this graph on."""
     if graph.todos:
         return 0
     ids = graph.members[graph.looked : graph.looked + limit]
@@ -71,7 +75,7 @@ def is_alive(hub: Hub, row: Row | None) -> bool:
 
 
 def next_audit(hub: Hub) -> GraphRow | None:
-    """The graph to look at next. Entries are not removed when a graph ends, only outlived."""
+    """The graph to look at next. The heap keeps entries of graphs that have ended; they are skipped here."""
     while hub.audits:
         when, _, graph = hub.audits[0]
         if graph.under_way and graph.audit_at == when:
@@ -81,14 +85,14 @@ def next_audit(hub: Hub) -> GraphRow | None:
 
 
 def next_check(hub: Hub) -> list[int]:
-    """When a sweep is needed for the sake of graphs."""
+    """The instants at which graphs need a sweep."""
     times = [graph.touched_at + hub.settings.staged_for for graph in hub.staging.values()]
     graph = next_audit(hub)
     return [*times, graph.audit_at] if graph is not None else times
 
 
 def repair(step: Step, graph: GraphRow, row: Row) -> None:
-    """Count a waiting node's edges anew from its sources, and decide it."""
+    """Count a waiting node's edges anew from the records of its sources, and decide the node."""
     place = place_of(row)
     if graph.phase is not Phase.REAL or row.state is not State.WAITING:
         return
@@ -112,7 +116,7 @@ def repair(step: Step, graph: GraphRow, row: Row) -> None:
 
 
 def edge_state(hub: Hub, target: Row, edge: In, at: int) -> Edge:
-    """What the source makes of this edge; a source that is gone counts as failed."""
+    """What the record of the source says of this edge. A source that is gone counts as failed."""
     source = hub.known(edge.source)
     if source is None or source.links is None or source.links.graph is not graph_of(target):
         return decided(edge.on, State.FAILED)
@@ -125,7 +129,7 @@ def edge_state(hub: Hub, target: Row, edge: In, at: int) -> Edge:
 
 
 def repair_awaiting(step: Step, row: Row) -> None:
-    """A job whose awaited graph is over, or gone."""
+    """Move on a job whose awaited graph has ended or is gone."""
     place = place_of(row)
     awaited = step.hub.graphs.get(place.awaits)
     if awaited is not None and awaited.under_way:

@@ -1,4 +1,4 @@
-"""Operators' actions and listings."""
+"""What operators do to jobs by id, and the listing of jobs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from windlass.core.event import Group
 from windlass.core.job import State
 from windlass.store.answers import MAX_BATCH
 from windlass.store.jobs import Action, Change, ChangeReply, Query
-from windlass.store.memory import lanes, unique
+from windlass.store.memory import endings, lanes, states, unique
 from windlass.store.memory.graphs import change_graph, change_member, retry_all
 from windlass.store.memory.hub import Hub
 from windlass.store.memory.records import Row, event_row
@@ -41,7 +41,7 @@ def change(hub: Hub, change: Change, ids: Sequence[str], query: Query | None, li
 
 
 def act(hub: Hub, id: str, change: Change, now: int, events: list[list[object]], groups: list[Group]) -> str | None:
-    """One change on one id; answers why not, if so."""
+    """Apply one change to one id. Answers the reason if the change is not possible."""
     if (graph := hub.graphs.get(id)) is not None:
         return change_graph(hub, graph, change, now)
     row = hub.jobs.get(id)
@@ -57,7 +57,7 @@ def act(hub: Hub, id: str, change: Change, now: int, events: list[list[object]],
     if change.action is Action.RETRY and (held := unique.in_the_way(hub, row, now)) is not None:
         return held
     if change.action is Action.RETRY and refuses(row):
-        retry_all(hub, graph_of(row), now)  # all of it, or it would run before those it waits for
+        retry_all(hub, graph_of(row), now)  # the whole graph, or the end would run before the nodes it waits for
         return None
     if not (change.action is Action.CANCEL and row.state is State.RUNNING):
         events.append([*event_row(row), {"reason": change.reason}] if change.reason else event_row(row))
@@ -66,20 +66,20 @@ def act(hub: Hub, id: str, change: Change, now: int, events: list[list[object]],
 
 
 def cancel(hub: Hub, row: Row, change: Change, now: int) -> None:
-    hub.cancel(row, now, change.reason or "cancelled")
+    endings.cancel(hub, row, now, change.reason or "cancelled")
 
 
 def retry(hub: Hub, row: Row, change: Change, now: int) -> None:
     restart(hub, row)
     unique.hold_again(hub, row)
     if row.links is not None and row.links.open > 0:
-        hub.make_waiting(row)
+        states.make_waiting(hub, row)
     else:
-        hub.make_ready(row)
+        states.make_ready(hub, row)
 
 
 def promote(hub: Hub, row: Row, change: Change, now: int) -> None:
-    hub.make_ready(row)
+    states.make_ready(hub, row)
 
 
 def move(hub: Hub, row: Row, change: Change, now: int) -> None:
@@ -89,22 +89,22 @@ def move(hub: Hub, row: Row, change: Change, now: int) -> None:
     row.queue, row.rank = change.queue, 0
     hub.counts[row.queue][row.state] += 1
     if row.state is State.READY:
-        hub.make_ready(row)
+        states.make_ready(hub, row)
 
 
 def reprioritise(hub: Hub, row: Row, change: Change, now: int) -> None:
     row.priority = change.priority
-    in_strict_lane = row.lane is not None and row.lane.strict  # where priority does not count
+    in_strict_lane = row.lane is not None and row.lane.strict  # where priority has no effect
     if row.state is State.READY and not in_strict_lane:
-        hub.make_ready(row)
+        states.make_ready(hub, row)
 
 
 def reschedule(hub: Hub, row: Row, change: Change, now: int) -> None:
     due = max(change.at, now + change.delay if change.delay else 0)
     if due > now:
-        hub.make_scheduled(row, due)
+        states.make_scheduled(hub, row, due)
     elif row.state is State.SCHEDULED:
-        hub.make_ready(row)
+        states.make_ready(hub, row)
 
 
 def edit(hub: Hub, row: Row, change: Change, now: int) -> None:
@@ -114,7 +114,7 @@ def edit(hub: Hub, row: Row, change: Change, now: int) -> None:
 
 
 def delete(hub: Hub, row: Row, change: Change, now: int) -> None:
-    hub.delete(row)
+    endings.delete(hub, row)
 
 
 ACTIONS: dict[Action, Callable[[Hub, Row, Change, int], None]] = {
@@ -131,7 +131,9 @@ EVENTS = {Action.CANCEL: "cancelled", Action.RETRY: "replayed", Action.DELETE: "
 
 
 def find(hub: Hub, query: Query, limit: int | None = None) -> Page:
-    """A page by acceptance order. A real engine walks an index; the bound on what is looked at is the same."""
+    """A page of jobs in the order they were accepted. Other engines walk an index; the bound on records looked at is
+    the same.
+    """
     limit = min(query.limit, limit or MAX_BATCH, MAX_BATCH)
     page = Page([], "")
     for looked, row in enumerate(behind(hub, query)):

@@ -11,18 +11,16 @@ from windlass.core.job import Claim, Fence, State
 from windlass.core.lifecycle import Transition
 from windlass.core.limits import NO_LIMITS, OPEN, bounds_claims
 from windlass.store.jobs import Want
-from windlass.store.memory import gates, lanes, lookups
-from windlass.store.memory.gates import Gate
+from windlass.store.memory import endings, gates, lanes, lookups, states, waking
 from windlass.store.memory.graphs import adopt, can_adopt
 from windlass.store.memory.hub import Heap, Hub
-from windlass.store.memory.lanes import Lane
-from windlass.store.memory.records import ASIDE, NOT_HELD, SOLO, Row, WorkerRow
+from windlass.store.memory.records import ASIDE, NOT_HELD, SOLO, Gate, Lane, Row, WorkerRow
 from windlass.store.memory.spreading import graph_of, refuses
 from windlass.store.reads import QueueInfo
 
 
 def holder(worker: WorkerRow | None, id: str, fence: Fence) -> Row | None:
-    """The job, if this worker still runs it under this fence."""
+    """The job, if this worker still runs it under this fence; else nothing."""
     if worker is None or worker.dead:
         return None
     row = worker.running.get(id)
@@ -32,7 +30,7 @@ def holder(worker: WorkerRow | None, id: str, fence: Fence) -> Row | None:
 
 
 def settle(hub: Hub, worker: WorkerRow, moves: Sequence[Transition], now: int) -> tuple[list[str], list[Group]]:
-    """Apply what still may be; answers the refused ids and the events."""
+    """Apply the transitions whose fence still holds. Answers the refused ids and the events."""
     refused: list[str] = []
     groups: dict[str, Group] = {}
     for move in moves:
@@ -52,28 +50,32 @@ def settle(hub: Hub, worker: WorkerRow, moves: Sequence[Transition], now: int) -
 
 
 def apply(hub: Hub, row: Row, move: Transition, now: int, groups: dict[str, Group]) -> str:
-    """One transition; answers the kind of event it was."""
+    """Apply one transition to its job. Answers the kind of event it was."""
     row.attempt, row.crashes, row.snoozes = move.attempt, move.crashes, move.snoozes
     if move.error is not None:
         row.error, row.fingerprint = move.error, move.fingerprint
     if move.yields_to_cancel and row.cancel:
-        hub.finish(row, State.CANCELLED, now, row.reason)
+        endings.finish(hub, row, State.CANCELLED, now, row.reason)
         return "cancelled"
     if move.to is State.SCHEDULED:
-        hub.make_scheduled(row, now + move.delay)
+        states.make_scheduled(hub, row, now + move.delay)
     elif move.to is State.READY:
-        hub.make_ready(row, keep_place=move.event == "released")
+        states.make_ready(hub, row, keep_place=move.event == "released")
     elif move.to is State.WAITING:
         started = adopt(hub, row, move, now)
         groups.setdefault(started[0], (started[0], "", []))[2].extend(started[2])
     else:
         row.result = move.result
-        hub.finish(row, move.to, now, move.reason, move.keep_failed if move.to is State.FAILED else move.keep_done)
+        endings.finish(
+            hub, row, move.to, now, move.reason, move.keep_failed if move.to is State.FAILED else move.keep_done
+        )
     return move.event
 
 
-class Room:
-    """What a worker may still be granted in this exchange. ``now``: of jobs that must start at once."""
+class ClaimRoom:
+    """How many jobs a worker may still be granted in this exchange. ``now``: how many of those may be jobs that must
+    start at once.
+    """
 
     def __init__(self, want: Want) -> None:
         self.total = want.total
@@ -86,18 +88,20 @@ class Room:
         return self.drain or len(self.granted) >= self.total
 
 
-def claim(hub: Hub, worker: WorkerRow, seq: int, want: Want, now: int, ended: list[Row]) -> Room:
-    """Grant up to what is wanted; ``drain`` when the worker must first be empty, for a job that runs alone.
+def claim(hub: Hub, worker: WorkerRow, seq: int, want: Want, now: int, ended: list[Row]) -> ClaimRoom:
+    """Grant up to as many jobs as are wanted. Answers ``drain`` when the worker must run empty first, for a job that
+    runs alone.
 
-    ``ended``: what was found past its time, or in a graph that was stopped, and came to its end instead.
+    ``ended`` takes the jobs that came to an end here instead: they were past their time, or in a graph that was
+    stopped.
     """
-    room = Room(want)
+    room = ClaimRoom(want)
     if len(worker.running) == 1:  # a job that runs alone has no neighbours
         (only,) = worker.running.values()
         room.drain = lifecycle.runs_alone(only.crashes, only.max_crashes)
         if room.drain:
             return room
-    # A worker that drains asks for nothing, and must not lose its reservation by that.
+    # A draining worker asks for no jobs, and must not lose its reservation by that.
     queues = [queue for queue, cap in want.queues if cap > 0] if want.total > 0 else worker.presence.queues
     solo = first_solo(hub, worker, queues, now, ended)
     if solo is not None:
@@ -114,7 +118,7 @@ def claim(hub: Hub, worker: WorkerRow, seq: int, want: Want, now: int, ended: li
 
 
 def first_solo(hub: Hub, worker: WorkerRow, queues: list[str], now: int, ended: list[Row]) -> Row | None:
-    """The solo job this worker should take: one nobody else has reserved, or any at all if it is empty."""
+    """The solo job this worker should take: one that no other worker has reserved or, if the worker is empty, any."""
     worker.reserved = ""
     for queue in queues:
         row = solo_head(hub, queue, now, ended) if queue in hub.solo else None
@@ -130,10 +134,12 @@ def first_solo(hub: Hub, worker: WorkerRow, queues: list[str], now: int, ended: 
 
 
 def solo_head(hub: Hub, queue: str, now: int, ended: list[Row]) -> Row | None:
-    """The first job of a queue that must run alone and could. One whose lane would have to wait waits there."""
+    """The first job of a queue that must run alone and could start now. A job whose lane is blocked is moved to its
+    lane.
+    """
     while (row := hub.head(hub.solo[queue], SOLO)) is not None:
         if refuses(row):
-            hub.finish(row, State.CANCELLED, now, graph_of(row).reason)
+            endings.finish(hub, row, State.CANCELLED, now, graph_of(row).reason)
             ended.append(row)
         elif (row.terms is not None or hub.gates) and gates.closed(hub, row, now) is not None:
             heapq.heappop(hub.solo[queue])
@@ -145,7 +151,7 @@ def solo_head(hub: Hub, queue: str, now: int, ended: list[Row]) -> Row | None:
 
 
 class Search:
-    """One worker's look into one queue: the heaps it may take from, and what it needs to take."""
+    """One worker's look into one queue: the heaps the worker may take from, and what taking needs."""
 
     def __init__(self, hub: Hub, worker: WorkerRow, queue: str, seq: int, now: int, ended: list[Row]) -> None:
         self.hub, self.worker, self.queue, self.seq, self.now, self.ended = hub, worker, queue, seq, now, ended
@@ -153,7 +159,9 @@ class Search:
         self.heaps += [(heap, ASIDE) for known, heap in hub.aside[queue].items() if worker.takes(queue, *known)]
 
     def first(self) -> Heap | None:
-        """The heap whose head is first in ready order: the plain one, or what was set aside for others."""
+        """The heap whose head is first in ready order: the plain one, or one of jobs that were set aside for this
+        worker's tasks.
+        """
         best: Heap | None = None
         for heap, hold in self.heaps:
             if self.hub.head(heap, hold) is not None and (best is None or heap[0][0] < best[0][0]):
@@ -161,19 +169,19 @@ class Search:
         return best
 
     def ends(self, row: Row) -> bool:
-        """Whether a job came to its end instead of to a start."""
+        """Whether the job was ended here instead of being granted."""
         if row.expires and row.expires <= self.now:
-            self.hub.expire(row, self.now)
+            endings.expire(self.hub, row, self.now)
         elif row.links is not None and refuses(row):
-            self.hub.finish(row, State.CANCELLED, self.now, graph_of(row).reason)
+            endings.finish(self.hub, row, State.CANCELLED, self.now, graph_of(row).reason)
         else:
             return False
         self.ended.append(row)
         return True
 
 
-def claim_queue(search: Search, room: Room, cap: int) -> None:
-    """Up to ``cap`` jobs of one queue, in ready order; with lanes or gates, in the order of turns."""
+def claim_queue(search: Search, room: ClaimRoom, cap: int) -> None:
+    """Up to ``cap`` jobs of one queue: in ready order, or in the order of turns where the queue has lanes or gates."""
     hub, queue, worker = search.hub, search.queue, search.worker
     cap = min(cap, room.total - len(room.granted))
     flows = bool(hub.gates or hub.orders)
@@ -194,8 +202,10 @@ def claim_queue(search: Search, room: Room, cap: int) -> None:
         claim_turns(search, room, cap)
 
 
-def claim_turns(search: Search, room: Room, cap: int) -> None:
-    """The lanes and the plain order in turn, a job each, as far as gates are open and the worker could start it."""
+def claim_turns(search: Search, room: ClaimRoom, cap: int) -> None:
+    """Take one job in turn from each lane and from the plain order, while gates are open and the worker could
+    start it.
+    """
     hub, queue, now = search.hub, search.queue, search.now
     gate = gates.of_queue(hub, queue)
     limited = gate is not None and bounds_claims(gate.limits)
@@ -214,11 +224,13 @@ def claim_turns(search: Search, room: Room, cap: int) -> None:
             room.granted.append(grant(hub, search.worker, row, search.seq, now, turn))
             cap -= 1
     if gate is not None and gates.has_ready(hub, queue):
-        is_open(hub, gate, 1, now)  # or when, for those left behind
+        is_open(hub, gate, 1, now)  # if closed, note when it opens
 
 
 class Turn:
-    """Whose turn it is in a queue: the head of a lane, or of one of the heaps that make up the plain order."""
+    """The source of the next job of a queue: a lane, or one of the heaps that make up the plain order; with its first
+    job.
+    """
 
     def __init__(self, row: Row, lane: Lane | None = None, heap: Heap | None = None) -> None:
         self.row, self.lane, self.heap = row, lane, heap
@@ -233,9 +245,9 @@ class Turn:
 
 
 def whose_turn(search: Search, laned: bool) -> Turn | None:
-    """The first of the lanes, unless the plain order comes before; none if the queue's gate is closed to it.
+    """The first lane, unless the plain order comes before it; nothing if the queue's gate is closed to the job.
 
-    Who stands in the wrong line is put into the right one.
+    A job found in the wrong line is moved to the right one.
     """
     hub, gate = search.hub, gates.of_queue(search.hub, search.queue)
     while True:
@@ -258,7 +270,7 @@ def whose_turn(search: Search, laned: bool) -> Turn | None:
 
 
 def is_open(hub: Hub, gate: Gate, units: int, now: int) -> bool:
-    """Whether a queue's gate lets so many units through. If not all of the queue is left, until it opens."""
+    """Whether a queue's gate lets so many units through now. If not, the queue is skipped until the gate opens."""
     opens = gate.opens_to(units, now)
     if opens > 0:
         hub.schedule(gate, opens)
@@ -270,7 +282,7 @@ def grant(hub: Hub, worker: WorkerRow, row: Row, seq: int, now: int, turn: Turn 
         lanes.charge(hub, row)
     if turn is not None:
         turn.take(hub, granted=True)
-    hub.set_state(row, State.RUNNING)
+    states.set_state(hub, row, State.RUNNING)
     row.epoch += 1
     row.hold, row.worker, row.seq, row.started_at = NOT_HELD, worker.presence.id, seq, now
     worker.running[row.id] = row
@@ -282,9 +294,10 @@ def cancels(worker: WorkerRow) -> list[str]:
 
 
 def wake_others(hub: Hub, worker: WorkerRow, now: int) -> None:
-    """Idle workers for what this exchange made claimable and its own worker did not take.
+    """Wake idle workers for jobs that this exchange made claimable and that its own worker did not take.
 
-    If it took that instead of what it had been woken for, in another queue, somebody is woken for the latter.
+    If the worker took such jobs instead of those it had been woken for, in another queue, an idle worker is woken for
+    the latter.
     """
     worker.idle = False
     taken = 0
@@ -295,11 +308,11 @@ def wake_others(hub: Hub, worker: WorkerRow, now: int) -> None:
         left = next((queue for queue in worker.presence.queues if has_left(hub, queue)), None)
         if left is not None:
             hub.fresh[left] += taken
-    hub.wake_fresh(now)
+    waking.wake_fresh(hub, now)
 
 
 def has_left(hub: Hub, queue: str) -> bool:
-    """Whether somebody might be granted something of a queue."""
+    """Whether the queue may still have a job for some worker."""
     order = hub.orders.get(queue)
     heads = [hub.head(hub.ready[queue], NOT_HELD), hub.head(hub.solo[queue], SOLO)]
     heads += [hub.head(heap, ASIDE) for heap in hub.aside[queue].values()]
@@ -307,7 +320,7 @@ def has_left(hub: Hub, queue: str) -> bool:
 
 
 def has_work(hub: Hub, worker: WorkerRow, queue: str, now: int) -> bool:
-    """Whether a worker would be granted something of a queue now."""
+    """Whether this worker would be granted a job of the queue now."""
     gate = gates.of_queue(hub, queue)
     if gate is not None and (not gates.has_ready(hub, queue) or not is_open(hub, gate, 1, now)):
         return False

@@ -1,4 +1,4 @@
-"""The store's clock: never backwards, and forgiving of jumps."""
+"""The store's clock: it never runs backwards, never stands still, and survives jumps of the host's clock."""
 
 from __future__ import annotations
 

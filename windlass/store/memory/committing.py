@@ -21,7 +21,7 @@ def commit(hub: Hub, step: Commit, now: int) -> Committed:
         items.write(hub, put, now)
     heed(hub, step)
     done = Committed(done=True, ends=[logs.append(hub, new, now) for new in step.appends])
-    batch = inserts.Batch(hub, now, bounded=False)
+    batch = inserts.InsertBatch(hub, now, bounded=False)
     done.answers = [batch.insert(job) for job in step.jobs]
     hub.record(now, batch.groups() + ([step.event] if step.event else []))
     if step.graph is not None:
@@ -31,7 +31,9 @@ def commit(hub: Hub, step: Commit, now: int) -> Committed:
 
 
 def heed(hub: Hub, step: Commit) -> None:
-    """Workers are told of changed schedules: by jobs that come with the change, else one of them by itself."""
+    """Tell workers that schedules changed: the jobs that come with the commit wake them, or else one worker is woken
+    for it.
+    """
     if is_heeded(step):
         hub.heeded += 1
         if not step.jobs:

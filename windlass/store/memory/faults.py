@@ -1,4 +1,6 @@
-"""Faults: the dead letters by fingerprint, kept up as jobs fail and leave, so that counting them looks at no record."""
+"""Faults: the dead letters grouped by fingerprint. They are kept up as jobs fail and leave, so that counting reads no
+record.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,12 @@ if TYPE_CHECKING:
 
 
 def enter(hub: Hub, row: Row) -> None:
-    """A job has failed."""
+    """Count a job that has failed."""
     insort(hub.faults.setdefault(row.fingerprint, []), (row.n, row.id))
 
 
 def leave(hub: Hub, row: Row) -> None:
-    """It starts again, or its record goes. To be called while it is still what it was; twice is harmless."""
+    """Stop counting a failed job, before it starts again or is deleted. A second call changes nothing."""
     letters = hub.faults.get(row.fingerprint) if row.state is State.FAILED else None
     if letters is None:
         return

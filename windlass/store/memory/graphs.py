@@ -1,6 +1,6 @@
-"""Graphs as a whole: staged, committed, adopted, and changed by their id.
+"""Graphs as wholes: staged, committed, adopted, and changed by their id.
 
-What that means for their nodes is put up as ``todos``, and what one node means for the next is in ``spreading``.
+What a change means for the nodes is put up as ``todos``; what one node means for the next is ruled in ``spreading``.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from windlass.core.job import NewJob, State
 from windlass.core.lifecycle import Transition
 from windlass.store.answers import Accept, GraphAnswer
 from windlass.store.jobs import Action, Change
-from windlass.store.memory import retention
+from windlass.store.memory import retention, states
 from windlass.store.memory.hub import Hub
-from windlass.store.memory.nodes import GraphRow, Phase, Place
-from windlass.store.memory.records import Row
+from windlass.store.memory.records import GraphRow, NodeState, Phase, Row
 from windlass.store.memory.spreading import Step, first_blame, graph_of, plan_audit, refuses, wait_again
 from windlass.store.memory.todos import let_go, work_off
 from windlass.store.shared import ALLOWED_ON_GRAPHS
@@ -53,7 +52,7 @@ def insert_graph(hub: Hub, new: NewGraph, first: int, nodes: Sequence[NewJob], c
 
 
 def stage(hub: Hub, graph: GraphRow, node: NewJob, now: int) -> GraphAnswer | None:
-    """Keep one node out of sight; an answer if that cannot be."""
+    """Store one node where no reader sees it. Answers the reason if that cannot be."""
     held = hub.nodes.get(node.id)
     if node.id in hub.jobs or (held is not None and graph_of(held).phase is not Phase.DROPPED):
         return GraphAnswer(Accept.CONFLICT, f"the id {node.id!r} is taken")
@@ -63,7 +62,7 @@ def stage(hub: Hub, graph: GraphRow, node: NewJob, now: int) -> GraphAnswer | No
         return GraphAnswer(Accept.REFUSED, f"more than {graph.new.nodes} nodes")
     row = hub.nodes[node.id] = Row(node, 0, now)
     row.due, row.expires = 0, node.expires_at
-    row.links = Place(graph, node)
+    row.links = NodeState(graph, node)
     graph.members.append(node.id)
     if node.id == graph.new.id:
         graph.end = row
@@ -75,7 +74,7 @@ def is_whole(graph: GraphRow | None) -> bool:
 
 
 def make_real(hub: Hub, graph: GraphRow, now: int) -> Group:
-    """The one write that makes a staged graph real; answers its event."""
+    """Commit a staged graph, in one write. Answers its event."""
     hub.committed += 1
     graph.phase, graph.n, graph.created_at = Phase.REAL, hub.committed, now
     del hub.staging[graph.new.id]
@@ -86,18 +85,18 @@ def make_real(hub: Hub, graph: GraphRow, now: int) -> Group:
 
 
 def can_adopt(hub: Hub, row: Row, move: Transition) -> bool:
-    """Whether the graph this job wants to wait for is there; one to be cancelled needs none any more."""
+    """Whether the graph this job wants to wait for is staged. A job that is to be cancelled needs no graph any more."""
     graph = hub.staging.get(move.adopt)
     return row.cancel or (graph is not None and is_whole(graph) and graph.new.parent == row.id)
 
 
 def adopt(hub: Hub, row: Row, move: Transition, now: int) -> Group:
-    """The job waits for a graph, which becomes real in the same write; answers the graph's event."""
+    """Let the job wait for a graph, which becomes real in the same write. Answers the graph's event."""
     if row.links is None:
-        row.links = Place(None)
+        row.links = NodeState(None)
     let_go(hub, row)
     row.links.awaits, row.links.replaced = move.adopt, move.replaced
-    hub.make_waiting(row)
+    states.make_waiting(hub, row)
     return make_real(hub, hub.staging[move.adopt], now)
 
 
@@ -105,7 +104,7 @@ def adopt(hub: Hub, row: Row, move: Transition, now: int) -> Group:
 
 
 def change_graph(hub: Hub, graph: GraphRow, change: Change, now: int) -> str | None:
-    """An action on a graph's id; answers why not, or nothing."""
+    """Apply an action to a graph by its id. Answers the reason if that cannot be."""
     assert graph.end is not None
     state = graph.end.state
     if state not in ALLOWED_ON_GRAPHS.get(change.action, ()):
@@ -121,7 +120,9 @@ def change_graph(hub: Hub, graph: GraphRow, change: Change, now: int) -> str | N
 
 
 def retry_all(hub: Hub, graph: GraphRow, now: int) -> None:
-    """Start what ended badly again. The end waits from this step on: nobody may be told the old verdict any more."""
+    """Start the nodes that ended badly again. The graph's end waits from this step on, so that no caller is told the
+    old verdict.
+    """
     graph.stopping = graph.reason = graph.culprit = ""
     hub.todo("retry", graph)
     if graph.end is not None and graph.end.state.terminal:
@@ -129,7 +130,7 @@ def retry_all(hub: Hub, graph: GraphRow, now: int) -> None:
 
 
 def change_member(hub: Hub, row: Row, action: Action) -> str | None:
-    """Why an action that fits a member's state must not be; most may."""
+    """The reason why a member's graph forbids an action that the member's own state allows; mostly there is none."""
     place = row.links
     if place is None or place.graph is None:
         return None
@@ -138,7 +139,7 @@ def change_member(hub: Hub, row: Row, action: Action) -> str | None:
     lacks = place.open == 0 and place.broken > place.links.spare
     if action is Action.RETRY and lacks and not refuses(row):
         return f"{row.state}; retry {first_blame(hub, row)} instead"
-    # With todos, the graph may be under way again in a moment, and this be a member it waits for.
+    # While todos are left, the graph may be under way again in a moment and wait for this member.
     if action is Action.DELETE and (place.graph.under_way or (place.graph.todos and place.graph.phase is Phase.REAL)):
         return "its workflow is under way"
     return None

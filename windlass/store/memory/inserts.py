@@ -1,8 +1,7 @@
-"""Coming in: whether a job is new, may come in now, and which state it begins in."""
+"""How jobs come in: whether a job is new, may come in now, and which state it begins in."""
 
 from __future__ import annotations
 
-import heapq
 from typing import TYPE_CHECKING
 
 from windlass.core import lifecycle
@@ -12,9 +11,8 @@ from windlass.core.job import NewJob, State
 from windlass.core.limits import NO_LIMITS
 from windlass.store import rules
 from windlass.store.answers import Accept, Answer
-from windlass.store.memory import gates, unique
-from windlass.store.memory.nodes import Phase
-from windlass.store.memory.records import Row, event_row
+from windlass.store.memory import endings, gates, oldest, states, unique
+from windlass.store.memory.records import Gate, Key, Phase, Row, event_row
 
 if TYPE_CHECKING:
     from windlass.store.memory.hub import Hub
@@ -23,8 +21,8 @@ ACCEPTED = Answer(Accept.ACCEPTED)
 DUPLICATE = Answer(Accept.DUPLICATE)
 
 
-class Batch:
-    """The jobs of one call, each answered for itself. ``bounded``: a full queue takes no more of them."""
+class InsertBatch:
+    """The jobs of one call, each with an answer of its own. ``bounded``: a full queue refuses more jobs."""
 
     def __init__(self, hub: Hub, now: int, bounded: bool = True) -> None:
         self.hub, self.now, self.bounded = hub, now, bounded
@@ -55,7 +53,7 @@ class Batch:
         self._accept(job)
         return ACCEPTED
 
-    def _accept(self, job: NewJob, after: unique.Key | None = None) -> Row:
+    def _accept(self, job: NewJob, after: Key | None = None) -> Row:
         hub, now = self.hub, self.now
         hub.accepted += 1
         row = hub.jobs[job.id] = Row(job, hub.accepted, now)
@@ -63,14 +61,14 @@ class Batch:
         if after is not None:
             unique.succeed(hub, after, row)
         elif row.due > now:
-            hub.make_scheduled(row, row.due)
+            states.make_scheduled(hub, row, row.due)
         else:
-            hub.make_ready(row)
+            states.make_ready(hub, row)
         self.fresh.append(row)
         return row
 
     def _on_terms(self, job: NewJob) -> Answer:
-        """The ways not to come in, in the order they are asked for."""
+        """Accept or refuse a job by its terms, in this order: draining, unique key, full queue."""
         hub, terms = self.hub, job.terms
         gate = gates.of_queue(hub, job.queue)
         if gate is not None and gate.limits.draining:
@@ -92,40 +90,19 @@ class Batch:
             unique.hold(hub, row, terms)
         return ACCEPTED
 
-    def _full(self, job: NewJob, gate: gates.Gate | None) -> Answer | None:
-        """Why a full queue does not take a job; with ``drop_oldest`` it makes room instead."""
+    def _full(self, job: NewJob, gate: Gate | None) -> Answer | None:
+        """The answer of a full queue that refuses the job. With ``drop_oldest`` the oldest job is ended to make room
+        instead.
+        """
         most = rules.full_at(job, gate.limits if gate is not None else NO_LIMITS)
         ready = self.hub.counts[job.queue][State.READY]
         if not most or ready < most or max(job.at, self.now + job.delay) > self.now:
             return None
         if job.terms is None or not job.terms.drop_oldest:
             return rules.full(job, most)
-        row = oldest(self.hub, job.queue)
+        row = oldest.oldest(self.hub, job.queue)
         if row is not None:
             row.error, row.fingerprint = lifecycle.dropped_error(job.queue, most), "queue-full"
-            self.hub.finish(row, State.FAILED, self.now, lifecycle.DROPPED)
+            endings.finish(self.hub, row, State.FAILED, self.now, lifecycle.DROPPED)
             self.events["failed"].append([*event_row(row), {"reason": row.reason}])
         return None
-
-
-def oldest(hub: Hub, queue: str) -> Row | None:
-    """The oldest ready job of the lowest priority. A queue keeps an order for this from the first time on."""
-    if queue not in hub.oldest:
-        ready = (row for row in hub.jobs.values() if row.queue == queue and row.state is State.READY)
-        hub.oldest[queue] = [(row.priority, row.n, row.rank, row) for row in ready]
-        heapq.heapify(hub.oldest[queue])
-    heap = hub.oldest[queue]
-    while heap:
-        priority, _, rank, row = heap[0]
-        if row.state is State.READY and (row.queue, row.priority, row.rank) == (queue, priority, rank):
-            return row
-        heapq.heappop(heap)
-    return None
-
-
-def remember(hub: Hub, row: Row) -> None:
-    """Into that order. It is given up when most of it is outlived: the queue is not full any more."""
-    heap = hub.oldest[row.queue]
-    heapq.heappush(heap, (row.priority, row.n, row.rank, row))
-    if len(heap) > 1_000 + 2 * hub.counts[row.queue][State.READY]:
-        del hub.oldest[row.queue]

@@ -1,4 +1,4 @@
-"""Items: named values on shelves, in the order of their keys. Nothing else of the store looks into them."""
+"""Items: values under keys of a shelf, in the order of their keys. The rest of the store never looks into them."""
 
 from __future__ import annotations
 
@@ -10,41 +10,13 @@ import msgspec
 
 from windlass.store.answers import MAX_BATCH
 from windlass.store.items import Item, Put
+from windlass.store.memory.item_rows import Kept, Shelf
 
 if TYPE_CHECKING:
     from windlass.store.memory.hub import Hub
 
 SWEEP_EVERY = 60_000
 """While something on a shelf goes by itself, a sweep comes at least so often."""
-
-
-class Kept:
-    """What is on a shelf under one key; past ``until`` it is gone (0: it stays).
-
-    ``looked_at``: when a sweep looks whether it is, 0 for never. Writing it again and again does not add another look.
-    """
-
-    __slots__ = ("body", "looked_at", "until", "version")
-
-    def __init__(self, body: bytes, version: int, until: int, looked_at: int) -> None:
-        self.body, self.version, self.until, self.looked_at = body, version, until, looked_at
-
-    def is_gone(self, now: int) -> bool:
-        return 0 < self.until <= now
-
-
-class Shelf:
-    """One shelf: what is on it, and its keys in order."""
-
-    __slots__ = ("kept", "keys")
-
-    def __init__(self) -> None:
-        self.keys: list[str] = []
-        self.kept: dict[str, Kept] = {}
-
-    def remove(self, key: str) -> None:
-        if self.kept.pop(key, None) is not None:
-            del self.keys[bisect_left(self.keys, key)]
 
 
 def find(hub: Hub, name: str, key: str, now: int) -> Kept | None:
@@ -69,7 +41,7 @@ def shown(name: str, key: str, kept: Kept, now: int) -> Item:
 
 
 def write(hub: Hub, put: Put, now: int) -> None:
-    """Whether it may be written was looked at before."""
+    """Write an item. The caller has checked its version."""
     if put.body is None:
         take_off(hub, put.shelf, put.key)
     elif put.body is not msgspec.UNSET:
@@ -96,7 +68,7 @@ def look_later(hub: Hub, name: str, key: str, kept: Kept) -> None:
 
 
 def look(hub: Hub, name: str, key: str, now: int) -> None:
-    """Forget what is gone. What was written again meanwhile is looked at again."""
+    """Forget the item if it is gone. One that was written again meanwhile gets another look later."""
     shelf = hub.shelves.get(name)
     kept = shelf.kept.get(key) if shelf is not None else None
     if kept is None or not 0 < kept.looked_at <= now:
@@ -119,7 +91,7 @@ def take_off(hub: Hub, name: str, key: str) -> None:
 
 
 def page(hub: Hub, name: str, after: str, until: str, limit: int, newest_first: bool, now: int) -> list[Item]:
-    """A page of a shelf. Of those gone only the ones in the way are passed over."""
+    """A page of a shelf, without the items that are gone."""
     shelf, found = hub.shelves.get(name), list[Item]()
     if shelf is None:
         return found
@@ -137,5 +109,5 @@ def page(hub: Hub, name: str, after: str, until: str, limit: int, newest_first: 
 
 
 def next_check(hub: Hub, now: int) -> list[int]:
-    """When a sweep is needed for the sake of shelves."""
+    """When shelves need a sweep: in a while, as long as an item has an end."""
     return [now + SWEEP_EVERY] if hub.going else []

@@ -14,8 +14,7 @@ from windlass.core import lifecycle
 from windlass.core.job import DEFAULT_PRIORITY, State
 from windlass.core.terms import is_strict, lane_of
 from windlass.store.memory import gates
-from windlass.store.memory.gates import PLENTY, Gate
-from windlass.store.memory.records import IN_LANE, NOT_HELD, SOLO, Row
+from windlass.store.memory.records import BAND, IN_LANE, NOT_HELD, PLENTY, SHIFT, SOLO, Gate, Lane, QueueLanes, Row
 from windlass.store.shared import REMEMBERED
 
 if TYPE_CHECKING:
@@ -24,93 +23,12 @@ if TYPE_CHECKING:
 STEP = 1_000
 """So many lanes are looked at in one step, when a gate opens to all."""
 
-BAND, SHIFT = 1 << 100, 50
-"""Ranks of one priority are a band. In it come plain jobs by number, then those that age by time and number."""
-
-
-class Lane:
-    """One lane. ``turn``: the smaller, the sooner. ``entry``: where it is in the order of turns, while ``listed``.
-
-    ``gate``: where it waits. ``opened_by``: the gate that let it be looked at again; if the lane makes no use of that,
-    the next one must. ``holder``: the job that has a strict lane. ``expects``: the next number of a numbered lane,
-    ``stands``: the head behind a missing one, and ``opens``: how long it is waited for.
-    """
-
-    __slots__ = (
-        "ended_at", "entry", "expects", "fading", "gate", "heap", "holder", "listed", "name", "opened_by", "opens",
-        "queue", "size", "stands", "strict", "turn",
-    )  # fmt: skip
-
-    def __init__(self, queue: str, name: str) -> None:
-        self.queue, self.name, self.strict = queue, name, is_strict(name)
-        self.heap: list[tuple[int, Row]] = []
-        self.turn = self.opens = self.ended_at = self.size = 0
-        self.expects = 1
-        self.listed = self.fading = False
-        self.entry: tuple[int, int] | None = None
-        self.gate: Gate | None = None
-        self.opened_by: Gate | None = None
-        self.holder: Row | None = None
-        self.stands: Row | None = None
-
-    def clear(self) -> None:
-        self.listed, self.gate = False, None
-
-    def first(self) -> Row | None:
-        """The first in its order. Entries are not removed when a job leaves, only outlived."""
-        while self.heap:
-            rank, row = self.heap[0]
-            if row.lane is self and row.rank == rank:
-                return row
-            heapq.heappop(self.heap)
-        return None
-
-    def head(self) -> Row | None:
-        """The one job it would give. Who has a strict lane comes first, and while he is not ready there is none."""
-        if self.holder is None:
-            return self.first()
-        return self.holder if self.holder.lane is self else None
-
-    def rows(self) -> list[Row]:
-        """All its ready jobs in order."""
-        return list(dict.fromkeys(row for rank, row in sorted(self.heap) if row.lane is self and row.rank == rank))
-
-
-class Order:
-    """The lanes of one queue, those listed in the order of their turns.
-
-    ``plain``: the turn the plain order took last among them; before all others at first.
-    """
-
-    def __init__(self) -> None:
-        self.lanes: dict[str, Lane] = {}
-        self.turns: list[tuple[int, int, Lane]] = []
-        self.plain = 0
-
-    def next(self) -> Lane | None:
-        """The lane whose turn it is."""
-        while self.turns:
-            level, turn, lane = self.turns[0]
-            if lane.entry == (level, turn):
-                if lane.listed:
-                    return lane
-                lane.entry = None
-            heapq.heappop(self.turns)
-        return None
-
-    def before(self, rank: int | None) -> Lane | None:
-        """The lane whose turn it is, if it comes before the plain order, whose head has this rank."""
-        lane = self.next()
-        if lane is None or lane.entry is None or rank is None:
-            return lane
-        return lane if lane.entry < (rank // BAND, self.plain) else None
-
 
 # -- coming in
 
 
 def rank_of(hub: Hub, row: Row) -> int:
-    """A new place in ready order; no two are the same. Of a strict lane neither priority nor ageing counts."""
+    """A new place in ready order, which no other job has. A strict lane ignores priority and ageing."""
     hub.ranks += 1
     terms = row.terms
     if terms is None or not (terms.seq or terms.ageing or (terms.key and terms.ordered)):
@@ -122,18 +40,18 @@ def rank_of(hub: Hub, row: Row) -> int:
 
 
 def name_of(hub: Hub, row: Row) -> str:
-    """The lane a ready job belongs to, empty for the plain order."""
+    """The lane a ready job belongs to; empty for the plain order."""
     return lane_of(row.terms, row.task, gates.is_gated(hub, row.task, hub.clock.last))
 
 
 def strict_name(row: Row) -> str:
-    """A job's lane if that is a strict one; no gate makes or unmakes those."""
+    """The name of the job's lane if that lane is strict. Gates neither make nor unmake strict lanes."""
     name = lane_of(row.terms, row.task, False) if row.terms is not None else ""
     return name if is_strict(name) else ""
 
 
 def enter(hub: Hub, row: Row) -> None:
-    """A job became ready: it must run alone, has a lane, or joins the plain order."""
+    """Put a job that became ready where it belongs: among the solo jobs, into its lane, or into the plain order."""
     name = name_of(hub, row)
     if lifecycle.runs_alone(row.crashes, row.max_crashes) and not must_wait_in_line(hub, row, name):
         keep_alone(hub, row)
@@ -144,7 +62,7 @@ def enter(hub: Hub, row: Row) -> None:
 
 
 def must_wait_in_line(hub: Hub, row: Row, name: str) -> bool:
-    """A job of a strict lane leaves the line, to run alone, only when it has the lane."""
+    """Whether a job that must run alone has to stay in its strict lane, because another job has the lane."""
     order = hub.orders.get(row.queue)
     lane = order.lanes.get(name) if order is not None else None
     return is_strict(name) and (lane is None or lane.holder is not row)
@@ -159,7 +77,7 @@ def keep_alone(hub: Hub, row: Row) -> None:
 def find(hub: Hub, queue: str, name: str) -> Lane:
     order = hub.orders.get(queue)
     if order is None:
-        order = hub.orders[queue] = Order()
+        order = hub.orders[queue] = QueueLanes()
     lane = order.lanes.get(name)
     if lane is None:
         lane = order.lanes[name] = Lane(queue, name)
@@ -167,7 +85,7 @@ def find(hub: Hub, queue: str, name: str) -> Lane:
 
 
 def join(hub: Hub, row: Row, name: str) -> None:
-    """Into its lane, by rank. A lane that gets its first job goes behind all others."""
+    """Put a job into its lane, by rank. A lane that gets its first job goes behind all others."""
     lane = find(hub, row.queue, name)
     if lane.first() is None:
         lane.turn = hub.next_turn()
@@ -195,7 +113,7 @@ def may_give(hub: Hub, lane: Lane) -> int:
 
 
 def look(hub: Hub, lane: Lane) -> bool:
-    """Find a lane's place anew; whether its turn may come."""
+    """Find the lane's place anew. Answers whether its turn may come."""
     now, was_listed, was_at = hub.clock.last, lane.listed, lane.gate
     lane.clear()
     while (head := lane.head()) is not None and not waits_for_number(hub, lane, head, now):
@@ -222,13 +140,13 @@ def look(hub: Hub, lane: Lane) -> bool:
 
 
 def pass_on(hub: Hub, lane: Lane, gate: Gate | None) -> None:
-    """A lane made no use of a gate that was opened to it, or waits there no longer: it is the next one's turn."""
+    """Give the opening of a gate to the next lane there: this one made no use of it, or waits there no longer."""
     if gate is not None and lane.gate is not gate:
         try_open(hub, gate, 0)
 
 
 def enlist(hub: Hub, lane: Lane, head: Row) -> None:
-    """Among the lanes whose turn may come, by the priority of its head."""
+    """List a lane among those whose turn may come, by the priority of its head."""
     lane.listed = True
     entry = (head.rank // BAND, lane.turn)
     if lane.entry != entry:
@@ -245,7 +163,9 @@ def wait_at(hub: Hub, lane: Lane, gate: Gate, opens: int, again: bool) -> None:
 
 
 def waits_for_number(hub: Hub, lane: Lane, head: Row, now: int) -> bool:
-    """Whether a number before the head's is missing; it is waited for since the head stands here and nobody runs."""
+    """Whether a number before the head's is missing. The wait begins when the head stands here and no job of the lane
+    runs.
+    """
     seq = head.terms.seq if head.terms is not None else 0
     if seq > lane.expects and lane.holder is not head:
         assert head.terms is not None
@@ -260,7 +180,7 @@ def waits_for_number(hub: Hub, lane: Lane, head: Row, now: int) -> bool:
 
 
 def forget(hub: Hub, lane: Lane) -> None:
-    """An empty lane goes, unless someone has it or it knows a number."""
+    """Drop an empty lane, unless a job has it or it remembers which number comes next."""
     if lane.holder is not None or lane.first() is not None:
         return
     until = lane.ended_at + REMEMBERED
@@ -285,7 +205,7 @@ def fade(hub: Hub, lane: Lane) -> None:
 
 
 def take(hub: Hub, lane: Lane, row: Row, granted: bool) -> None:
-    """A lane gives its head, which then has it if it is strict, and goes behind all others."""
+    """Take the lane's head, which then has the lane if it is strict; the lane goes behind all others."""
     if granted:
         lane.opened_by = None
     pull(lane, row)
@@ -294,7 +214,7 @@ def take(hub: Hub, lane: Lane, row: Row, granted: bool) -> None:
 
 
 def pull(lane: Lane, row: Row) -> None:
-    """The head goes out of the line, and has the lane if that is strict."""
+    """Take the head out of the line; in a strict lane it then has the lane."""
     if lane.heap and lane.heap[0][1] is row:
         heapq.heappop(lane.heap)
     row.lane, row.hold = None, NOT_HELD
@@ -304,14 +224,16 @@ def pull(lane: Lane, row: Row) -> None:
 
 
 def charge(hub: Hub, row: Row) -> None:
-    """A job starts. What its gates let through after it is for those who wait there, now or later."""
+    """Charge a job that starts. What its gates still let through is offered to the lanes that wait there, now
+    or later.
+    """
     for gate in gates.charge(hub, row, hub.clock.last):
         if gate.has_lanes():
             try_open(hub, gate, 0)
 
 
 def changed(hub: Hub, row: Row, was: State) -> None:
-    """A job came into another state: it leaves the gates it was charged at, or the line it stood in."""
+    """A job has changed its state: it leaves the gates where it was charged, or the line it stood in."""
     if was is State.RUNNING:
         for gate in gates.discharge(hub, row):
             if gate.key or gate.limits.limit:
@@ -320,7 +242,7 @@ def changed(hub: Hub, row: Row, was: State) -> None:
 
 
 def leave(hub: Hub, row: Row) -> None:
-    """A ready job leaves its line without being taken."""
+    """Take a ready job out of its line, although no worker takes it."""
     lane = row.lane
     if lane is not None:
         row.lane, row.hold = None, NOT_HELD
@@ -329,7 +251,7 @@ def leave(hub: Hub, row: Row) -> None:
 
 
 def let_go(hub: Hub, row: Row) -> None:
-    """A job is over, or gone from its queue: its strict lane is free, and its number is no longer waited for."""
+    """A job is over or has left its queue: its strict lane is free, and its number is no longer waited for."""
     leave(hub, row)
     name = strict_name(row)
     order = hub.orders.get(row.queue)
@@ -350,9 +272,9 @@ def let_go(hub: Hub, row: Row) -> None:
 
 
 def try_open(hub: Hub, gate: Gate, jobs: int = PLENTY) -> None:
-    """A gate may let something through again: as many of those who wait are looked at as there are units to be had.
+    """Look at lanes that wait at a gate, as many as there are units to be had there.
 
-    ``jobs``: so many more of a queue may start now that this is its gate.
+    ``jobs``: for a queue's own gate, how many more jobs may start.
     """
     now = hub.clock.last
     units = PLENTY if gate.key else gate.spare(gate.limits.limit, gate.limits.rate, now)
@@ -364,15 +286,15 @@ def try_open(hub: Hub, gate: Gate, jobs: int = PLENTY) -> None:
     if gate.queue and not gate.key and gates.has_ready(hub, gate.queue):
         hub.fresh[gate.queue] += min(units, jobs, hub.counts[gate.queue][State.READY])
     if gate.waiting and not open_gate(hub, gate, units):
-        hub.schedule(gate, now)  # the rest in the next step, at once
+        hub.schedule(gate, now)  # the next step, which comes at once, does the rest
     if gate.key:
         gates.forget(hub, gate, now)
 
 
 def open_gate(hub: Hub, gate: Gate, count: int) -> bool:
-    """Look again at so many lanes of each queue, for who works on one queue may know nothing of the others.
+    """Look again at up to ``count`` waiting lanes of each queue: a worker of one queue may know nothing of the others.
 
-    False: there are more of them than one step looks at.
+    False: more lanes wait than one step looks at.
     """
     looks = STEP
     for queue in list(gate.waiting):
@@ -385,7 +307,7 @@ def open_gate(hub: Hub, gate: Gate, count: int) -> bool:
             if look(hub, lane):
                 lane.opened_by, left = gate, left - 1
             elif waits_at(lane, gate):
-                break  # closed to this one, whose turn it is
+                break  # the gate is closed to this lane, whose turn it is
             if looks <= 0:
                 return not gate.has_lanes()
         if not entries:
@@ -398,13 +320,13 @@ def waits_at(lane: Lane, gate: Gate) -> bool:
 
 
 def open_due(hub: Hub, now: int, limit: int) -> None:
-    """What time opens: gates, and lanes that waited long enough for a number."""
+    """Open what time opens: gates, and lanes that have waited long enough for a number."""
     due: list[Gate | Lane] = []
     while (what := next_opening(hub)) is not None and what.opens <= now and len(due) < limit:
         heapq.heappop(hub.openings)
         what.opens = 0
         due.append(what)
-    for what in due:  # what one leaves for the next step is due at once, and not in this one
+    for what in due:  # an opening that is put off to the next step must not come again in this one
         if isinstance(what, Lane):
             look(hub, what)
         else:
@@ -412,7 +334,7 @@ def open_due(hub: Hub, now: int, limit: int) -> None:
 
 
 def next_opening(hub: Hub) -> Gate | Lane | None:
-    """What time opens next; entries are outlived, not removed."""
+    """The next gate or lane that time opens. The heap keeps entries that no longer hold; they are dropped here."""
     while hub.openings:
         when, _, what = hub.openings[0]
         if what.opens == when:

@@ -1,94 +1,20 @@
-"""Logs: records in the order they were appended, each in a stream of its own. They are only ever read and pruned."""
+"""Logs: records in the order they were appended, each in a stream of its own. Records are read and pruned, never
+changed.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING
 
 from windlass.store.answers import MAX_BATCH
-from windlass.store.items import Append, LogInfo, LogKeep, Record, StreamEnd, log_channel
-from windlass.store.rules import is_too_much, prunes_at
+from windlass.store.items import Append, LogInfo, Record, StreamEnd, log_channel
+from windlass.store.memory.item_rows import Log
+from windlass.store.rules import prunes_at
 
 if TYPE_CHECKING:
     from windlass.store.memory.hub import Hub
-
-T = TypeVar("T")
-
-
-class Tail(Generic[T]):
-    """Things numbered from 1 without gaps, of which the first may be gone. ``first``: the number of the first left."""
-
-    __slots__ = ("_left", "_start", "first")
-
-    def __init__(self) -> None:
-        self._left: list[T] = []
-        self._start = 0
-        self.first = 1
-
-    def __len__(self) -> int:
-        return len(self._left) - self._start
-
-    @property
-    def last(self) -> int:
-        return self.first + len(self) - 1
-
-    def add(self, thing: T) -> None:
-        self._left.append(thing)
-
-    def oldest(self) -> T:
-        return self._left[self._start]
-
-    def drop(self) -> None:
-        self._start += 1
-        self.first += 1
-        if self._start > 1_000 and self._start * 2 > len(self._left):
-            del self._left[: self._start]
-            self._start = 0
-
-    def behind(self, number: int) -> Sequence[T]:
-        return self._left[self._start + max(0, number + 1 - self.first) :]
-
-
-class Log:
-    """One log."""
-
-    __slots__ = ("keep", "records", "size", "streams")
-
-    def __init__(self) -> None:
-        self.records = Tail[Record]()
-        self.streams: dict[str, Tail[Record]] = {}
-        self.keep = LogKeep()
-        self.size = 0
-
-    def length(self, stream: str) -> int:
-        tail = self.streams.get(stream)
-        return tail.last if tail is not None else 0
-
-    def add(self, stream: str, body: bytes, now: int) -> int:
-        tail = self.streams.setdefault(stream, Tail())
-        record = Record(self.records.last + 1, stream, tail.last + 1, now, body)
-        self.records.add(record)
-        tail.add(record)
-        self.size += len(body)
-        return record.position
-
-    def is_too_much(self, now: int) -> bool:
-        return is_too_much(self.keep, now, len(self.records), self.size, self.records.oldest().at)
-
-    def prune(self, now: int, limit: int) -> int:
-        """Let go of what is too much, the oldest first; how many records that were."""
-        done = 0
-        while done < limit and len(self.records) and self.is_too_much(now):
-            record = self.records.oldest()
-            self.records.drop()
-            self.size -= len(record.body)
-            tail = self.streams[record.stream]
-            tail.drop()
-            if not len(tail):
-                del self.streams[record.stream]
-            done += 1
-        return done
 
 
 def length(hub: Hub, name: str, stream: str) -> int:
@@ -132,7 +58,7 @@ def of_log(name: str, log: Log | None) -> LogInfo:
 
 
 def follow(hub: Hub, client: str, channel: str) -> bool:
-    """Whether what is watched is a log."""
+    """Whether the watched name is a log; if so the client is told of its new records."""
     name = log_of(channel)
     if name is None:
         return False
@@ -159,7 +85,7 @@ def sweep(hub: Hub, now: int, limit: int) -> int:
 
 
 def next_check(hub: Hub, now: int) -> list[int]:
-    """When a record will be too old, or now where more than is kept is there already."""
+    """The instants at which logs need a sweep: when their oldest record is too old, or now if they have too much."""
     kept = [log for log in hub.logs.values() if len(log.records)]
     times = [prunes_at(log.keep, now, len(log.records), log.size, log.records.oldest().at) for log in kept]
     return [time for time in times if time is not None]

@@ -1,4 +1,4 @@
-"""Graphs as they are read: workflows, their members, and the values that lead to a node."""
+"""How graphs are read: workflows, their members, and the values that lead to a node."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from windlass.core.links import In, Inject, Shape
 from windlass.store.answers import MAX_BATCH
 from windlass.store.graphs import GraphPage
 from windlass.store.memory.hub import Hub
-from windlass.store.memory.nodes import GraphRow
-from windlass.store.memory.records import Row
+from windlass.store.memory.records import GraphRow, Row
 from windlass.store.memory.spreading import at_hand, place_of
 
 
@@ -44,14 +43,16 @@ def graphs(hub: Hub, states: Sequence[State], after: str, limit: int) -> GraphPa
 
 
 def members(hub: Hub, graph: GraphRow | None, after: int, limit: int) -> list[Job]:
-    """The members numbered from ``after`` + 1, so many numbers on; those gone meanwhile are left out."""
+    """The members with the numbers from ``after`` + 1 on, ``limit`` numbers in all; members gone meanwhile are left
+    out.
+    """
     ids = graph.members[after + 1 : after + 1 + min(limit, MAX_BATCH)] if graph is not None else []
     rows = [hub.known(id) for id in ids]
     return [row.job() for row in rows if row is not None and row.links is not None and row.links.graph is graph]
 
 
 def inputs(hub: Hub, id: str) -> list[Input]:
-    """The sources that carry a value to a node. A replaced job has one: the graph that took its place."""
+    """The sources that carry a value to a node. A replaced job has one source: the graph that took its place."""
     row = hub.known(id)
     if row is None or row.links is None:
         return []
@@ -71,7 +72,7 @@ def an_input(hub: Hub, edge: In) -> Input:
 
 
 def claim(hub: Hub, row: Row) -> Claim:
-    """A claim, with what its graph brings to it."""
+    """A claim with the value its graph brings to it."""
     claim = row.claim()
     if (place := row.links) is not None:
         claim.graph = place.graph.new.id if place.graph is not None else ""

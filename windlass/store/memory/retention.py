@@ -1,4 +1,4 @@
-"""Retention: what ended is filed in buckets, and a bucket is cut back to its count and age.
+"""Retention: finished jobs are filed in buckets, and each bucket is cut back to its count and age.
 
 Buckets are named by limit and scope (``core.keep``). A workflow is kept as a unit, under its end.
 """
@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from windlass.core.job import State
 from windlass.core.keep import read_bucket
 from windlass.store.memory import faults
-from windlass.store.memory.nodes import GraphRow
-from windlass.store.memory.records import Row
+from windlass.store.memory.records import GraphRow, Row
 
 if TYPE_CHECKING:
     from windlass.store.memory.hub import Hub
@@ -35,7 +34,9 @@ def unfile(hub: Hub, row: Row) -> None:
 
 
 def file_graph(hub: Hub, graph: GraphRow) -> None:
-    """A workflow that is over is kept as a unit, under its end; one with a parent goes with the parent's record."""
+    """File a workflow that is over under its end. A workflow with a parent is not filed: it goes with the parent's
+    record.
+    """
     parent, end = hub.jobs.get(graph.new.parent), graph.end
     if end is None or (parent is not None and parent.links is not None and parent.links.awaits == graph.new.id):
         return
@@ -52,14 +53,14 @@ def default_bucket(hub: Hub, queue: str, failed: bool) -> str:
 
 
 def prune_touched(hub: Hub, now: int) -> None:
-    """At the end of a step: the buckets that grew are cut back, once each."""
+    """Cut back the buckets that grew in this step, once each."""
     for bucket in hub.touched:
         prune(hub, bucket, now, PRUNE_STEP)
     hub.touched.clear()
 
 
 def prune(hub: Hub, bucket: str, now: int, limit: int) -> int:
-    """Drop what is beyond a bucket's count (all of it) and past its age (bounded)."""
+    """Drop the records beyond a bucket's count (all of them) and those past its age (at most ``limit``)."""
     limits, rows, pruned = read_bucket(bucket), hub.buckets[bucket], 0
     while rows:
         oldest = next(iter(rows.values()))
@@ -73,7 +74,7 @@ def prune(hub: Hub, bucket: str, now: int, limit: int) -> int:
 
 
 def remove(hub: Hub, row: Row) -> None:
-    """A record that was pruned goes, and with the end of a workflow all of it."""
+    """Remove a pruned record; with the end of a workflow, the whole workflow."""
     if row.links is not None and row.links.graph is not None and row is row.links.graph.end:
         hub.drop(row.links.graph, "prune")
         return
@@ -84,13 +85,13 @@ def remove(hub: Hub, row: Row) -> None:
 
 
 def forget_awaited(hub: Hub, row: Row) -> None:
-    """The graph a job awaits goes with the job's record."""
+    """Drop the graph a job awaits, together with the job's record."""
     awaited = hub.graphs.get(row.links.awaits) if row.links is not None else None
     if awaited is not None and not awaited.under_way:
         hub.drop(awaited, "prune")
 
 
 def weight(bucket: str, row: Row) -> int:
-    """What a record counts for in its bucket: the end of a workflow for the workflow."""
+    """How many records this one counts for in its bucket: the end of a workflow counts for all its nodes."""
     graph = row.links.graph if row.links is not None and not row.task else None
     return read_bucket(bucket).weight(graph.new.nodes) if graph is not None else 1

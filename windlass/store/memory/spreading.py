@@ -1,4 +1,4 @@
-"""What one node's end means for those behind it: edges are decided, nodes released or given up, and opened again.
+"""What the end of one node means for the nodes behind it: edges are decided and reopened, nodes released or given up.
 
 The rules are those of ``core.graph``, called literally. Each function touches one node and its edges, so none needs a
 bound of its own; whatever goes further becomes a todo.
@@ -16,38 +16,39 @@ from windlass.core.graph import because, decide_edges, due_at, verdict
 from windlass.core.job import State
 from windlass.core.links import Edge, Inject, Out, Shape
 from windlass.store.jobs import INLINE_MAX
-from windlass.store.memory import retention
+from windlass.store.memory import endings, retention, states
 from windlass.store.memory.hub import Hub
-from windlass.store.memory.nodes import GraphRow, Place
-from windlass.store.memory.records import Row, event_row
+from windlass.store.memory.records import GraphRow, NodeState, Row, event_row
 
 GAVE_UP = (State.FAILED, State.CANCELLED)
 
 
 class Step:
-    """One step's work on todos: what it may still touch, and what happened."""
+    """One step's work on todos: how much it may still touch, and what happened in it."""
 
     def __init__(self, hub: Hub, now: int) -> None:
         self.hub, self.now, self.left = hub, now, hub.work
         self.events: defaultdict[str, list[EventRow]] = defaultdict(list)
 
     def groups(self) -> list[Group]:
-        """What was opened comes first: it may have ended in the same step."""
+        """The events of the step. What was opened comes first: it may have ended in the same step."""
         kinds = sorted(self.events, key=lambda kind: kind != "enqueued")
         return [(kind, "", self.events[kind]) for kind in kinds]
 
     def ended(self, row: Row) -> None:
-        """The event of a job that was ended here."""
+        """Note the event of a job that this step ended."""
         data: EventRow = [{"reason": row.reason}] if row.reason else []
         self.events[str(row.state)].append([*event_row(row), *data])
 
 
-def place_of(row: Row) -> Place:
+def place_of(row: Row) -> NodeState:
+    """The node state of a row that is known to be in a graph."""
     assert row.links is not None
     return row.links
 
 
 def graph_of(row: Row) -> GraphRow:
+    """The graph of a row that is known to be in one."""
     graph = place_of(row).graph
     assert graph is not None
     return graph
@@ -60,7 +61,7 @@ def refuses(row: Row) -> bool:
 
 
 def open_node(step: Step, row: Row) -> None:
-    """A node of a committed graph takes its place in the store; one that waits for nothing is decided at once."""
+    """Make a node of a committed graph a job of the store; decide it at once if it waits for nothing."""
     place, hub = place_of(row), step.hub
     place.opened = True
     graph_of(row).opened += 1
@@ -81,7 +82,7 @@ def open_node(step: Step, row: Row) -> None:
 
 
 def spread(step: Step, row: Row) -> None:
-    """Decide every out-edge of a node that ended. If it was started again meanwhile, there is nothing to do."""
+    """Decide every out-edge of a node that ended. A node that was started again meanwhile is left alone."""
     place = place_of(row)
     step.left -= 1 + len(place.edges)
     if not row.state.terminal:
@@ -89,14 +90,14 @@ def spread(step: Step, row: Row) -> None:
     place.edges, news = decide_edges(place.links.outs, place.edges, row.state, row.reason == lifecycle.EXPIRED)
     graph, broke = graph_of(row), any(edge is Edge.BROKEN for _, edge in news)
     if broke and graph.new.fail_fast and row.task and row.state is State.FAILED and not place.links.aftermath:
-        # Before anyone behind it is decided: else what came first would say whether the workflow still succeeds.
+        # Before any node behind it is decided, or the order of todos would say whether the workflow still succeeds.
         step.hub.stop(graph, "fail", because(row.task, row.id, row.state), row.id)
     for out, edge in news:
         meet(step, row, out, edge)
 
 
 def meet(step: Step, source: Row, out: Out, edge: Edge) -> None:
-    """One edge was decided: count it at its target, and decide the target if that was the last one."""
+    """Decide one edge: count it at its target, and decide the target if that was its last open edge."""
     target, graph = step.hub.known(out.target), graph_of(source)
     if target is None or target.links is None:
         return
@@ -110,38 +111,39 @@ def meet(step: Step, source: Row, out: Out, edge: Edge) -> None:
     place.open -= 1
     if edge is Edge.BROKEN:
         place.broken += 1
-        if target.state is State.WAITING:  # else it is not given up because of this
+        if target.state is State.WAITING:  # a target that does not wait is not given up because of this
             place.culprit = place.culprit or blame(source)
     hurry = out.hasty and source.state is not State.SUCCEEDED
     if hurry and not place.opened:
-        open_node(step, target)  # at its turn nobody would know any more that it need not wait
+        open_node(step, target)  # when its own turn came, this edge would be forgotten
     if target.state is State.WAITING and place.opened and not place.awaits and (place.open == 0 or hurry):
         decide(step, target)
 
 
 def is_awaited(source: Row, out: Out) -> bool:
-    """Whether this edge leads from the end of a graph to the job that started it, which is not of that graph."""
+    """Whether this edge leads from the end of a graph to the job that started the graph and belongs to another one."""
     graph = graph_of(source)
     return source is graph.end and out.target == graph.new.parent
 
 
 def blame(source: Row) -> str:
-    """Who is at fault when this one breaks an edge. For the end of a workflow that failed fast that is who stopped it,
-    whoever of those it stopped came to the end first."""
+    """The node at fault when this one breaks an edge. For the end of a workflow that failed fast that is the node that
+    stopped it; of those it stopped, the first to end.
+    """
     place = place_of(source)
     stopper = place.graph.culprit if place.graph is not None and source is place.graph.end else ""
     return stopper or place.culprit or source.id
 
 
 def decide(step: Step, row: Row) -> None:
-    """A waiting node has no open edge left: release it, let a join end, or give it up."""
+    """Decide a waiting node without an open edge: release it, end it if it is a join, or give it up."""
     place = place_of(row)
     stopped = graph_of(row).stopping if not place.links.aftermath else ""
     state = verdict(place.links.shape, place.broken, place.links.spare, stopped, row is graph_of(row).end)
     if state is not State.READY:
         give_up(step, row, state)
         return
-    place.culprit = ""  # whoever it was, he was spared
+    place.culprit = ""  # the node runs after all, so no other node is at fault
     if row.task:
         release(step, row)
     else:
@@ -153,21 +155,21 @@ def decide(step: Step, row: Row) -> None:
 
 def release(step: Step, row: Row) -> None:
     place, hub, now = place_of(row), step.hub, step.now
-    if refuses(row):  # nobody may ever come to claim it
-        hub.finish(row, State.CANCELLED, now, graph_of(row).reason)
+    if refuses(row):  # its graph was stopped, and a worker may never claim it
+        endings.finish(hub, row, State.CANCELLED, now, graph_of(row).reason)
         step.ended(row)
         return
     if place.expires_in:
         row.expires = now + place.expires_in
     due = due_at(place.at, place.delay, now)
     if due > now:
-        hub.make_scheduled(row, due)
+        states.make_scheduled(hub, row, due)
     else:
-        hub.make_ready(row)
+        states.make_ready(hub, row)
 
 
 def come_back(step: Step, row: Row, end: Row, edge: Edge) -> None:
-    """The graph a job waited for is over: the job runs again, or its end becomes the job's own."""
+    """Move on a job whose awaited graph is over: it runs again, or takes the graph's end as its own."""
     place = place_of(row)
     if edge is Edge.BROKEN:
         place.culprit = blame(end)
@@ -175,32 +177,32 @@ def come_back(step: Step, row: Row, end: Row, edge: Edge) -> None:
         give_up(step, row, verdict(Shape.ONE, 1, 0, stopped))
     elif place.replaced:
         row.result = at_hand(end)
-        step.hub.finish(row, State.SUCCEEDED, step.now)
+        endings.finish(step.hub, row, State.SUCCEEDED, step.now)
         step.ended(row)
     elif refuses(row):
-        step.hub.finish(row, State.CANCELLED, step.now, graph_of(row).reason)
+        endings.finish(step.hub, row, State.CANCELLED, step.now, graph_of(row).reason)
         step.ended(row)
     else:
-        step.hub.make_ready(row)
+        states.make_ready(step.hub, row)
 
 
 def at_hand(source: Row | None) -> bytes | None:
-    """A value small enough to be handed on as it is."""
+    """The node's own value, if it is small enough to be handed on as it is."""
     if source is None or source.state is not State.SUCCEEDED or source.result is None:
         return None
     return source.result if len(source.result) <= INLINE_MAX else None
 
 
 def give_up(step: Step, row: Row, state: State) -> None:
-    """End a node that can never be met, and say whose fault it was."""
+    """End a node that can never be met, and name the node at fault."""
     place = place_of(row)
     place.culprit = place.culprit or first_blame(step.hub, row)
-    graph = place.graph if refuses(row) else None  # stopped: everything names the graph's own reason
+    graph = place.graph if refuses(row) else None  # in a stopped graph every node names the graph's reason
     culprit = step.hub.known((graph.culprit if graph else "") or place.culprit)
     if graph is not None:
         reason = graph.reason
     elif culprit is not None:
-        # In another graph it may have started again meanwhile.
+        # A culprit in another graph may have started again meanwhile.
         how = culprit.state if culprit.state.terminal else State.FAILED
         reason = because(culprit.task, culprit.id, how, culprit.reason == lifecycle.EXPIRED)
     else:
@@ -209,7 +211,7 @@ def give_up(step: Step, row: Row, state: State) -> None:
         row.error, row.fingerprint = culprit.error, culprit.fingerprint
     if row.task:
         blamed = place.culprit
-        step.hub.finish(row, state, step.now, reason)
+        endings.finish(step.hub, row, state, step.now, reason)
         place.culprit = blamed
         step.ended(row)
     else:
@@ -217,7 +219,7 @@ def give_up(step: Step, row: Row, state: State) -> None:
 
 
 def first_blame(hub: Hub, row: Row) -> str:
-    """Whom the first of a node's broken edges blames. A source that is gone counts as failed."""
+    """The culprit that the first of a node's broken edges names. A source that is gone counts as failed."""
     for edge in place_of(row).links.ins:
         source = hub.known(edge.source)
         if source is None or source.links is None:
@@ -229,7 +231,7 @@ def first_blame(hub: Hub, row: Row) -> str:
 
 
 def end_join(step: Step, row: Row, state: State, reason: str) -> None:
-    """A join ends. It is in no queue and has no event; the end of a graph ends the workflow."""
+    """End a join. A join is in no queue and has no event; if it is the end of its graph, the workflow ends."""
     hub, graph = step.hub, graph_of(row)
     row.state, row.finished_at, row.reason = state, step.now, reason
     graph.stamp += 1
@@ -249,9 +251,10 @@ def end_join(step: Step, row: Row, state: State, reason: str) -> None:
 
 
 def reopen(step: Step, row: Row) -> None:
-    """A node starts again: the edges its end broke are open once more, and so is what was given up because of them.
+    """A node starts again: open once more the edges its end broke, and bring back the nodes given up because of them.
 
-    So is an edge it had met, if nothing has come of it: whoever waits behind it, now or when retried, waits for it too.
+    An edge it had met is opened too, if nothing has come of it: nodes that wait behind it, now or when retried, wait
+    for it again.
     """
     place = place_of(row)
     step.left -= 1 + len(place.edges)
@@ -262,7 +265,7 @@ def reopen(step: Step, row: Row) -> None:
 
 
 def came_to_nothing(hub: Hub, id: str) -> bool:
-    """Whether a node was not released, or its run ended badly and may be retried."""
+    """Whether a node was never released, or its run ended badly and may be retried."""
     row = hub.known(id)
     return row is not None and row.state in (State.WAITING, State.FAILED, State.CANCELLED, State.SKIPPED)
 
@@ -282,13 +285,13 @@ def unmeet(step: Step, source: Row, out: Out, edge: Edge) -> None:
     if edge is not Edge.BROKEN:
         return
     place.broken -= 1
-    place.culprit = ""  # it may be the very one that starts again; if another edge stays broken, that names it
+    place.culprit = ""  # the culprit may be the node that starts again; an edge that stays broken names its own
     if target.state is State.SKIPPED or (not target.task and target.state in GAVE_UP):
         wait_again(step, target)
 
 
 def wait_again(step: Step, row: Row) -> None:
-    """What was given up waits once more, in a new run; what it gave up in turn follows."""
+    """Let a node that was given up wait once more, in a new run; the nodes given up because of it follow."""
     hub, place = step.hub, place_of(row)
     graph = place.graph
     retention.unfile(hub, row)
@@ -300,7 +303,7 @@ def wait_again(step: Step, row: Row) -> None:
     row.finished_at = row.expires = row.rank = 0
     row.error, row.reason, row.fingerprint = None, "", ""
     if row.task:
-        hub.make_waiting(row)
+        states.make_waiting(hub, row)
     else:
         row.state = State.WAITING
     if place.awaits:

@@ -1,4 +1,4 @@
-"""The memory engine's calls: each takes the hub's lock, makes one atomic step, and sends what the step collected."""
+"""The memory engine's calls. Each takes the hub's lock, makes one atomic step, and sends what the step collected."""
 
 from __future__ import annotations
 
@@ -37,20 +37,22 @@ from windlass.store.memory import (
     changes,
     claims,
     committing,
+    event_stream,
     faults,
     graphs,
     items,
     logs,
     lookups,
     retention,
-    stream,
     sweeps,
     totals,
     tuning,
     unique,
+    waking,
 )
 from windlass.store.memory.hub import Hub
-from windlass.store.memory.inserts import Batch
+from windlass.store.memory.inserts import InsertBatch
+from windlass.store.memory.item_rows import Log
 from windlass.store.memory.records import Row, WorkerRow, event_row
 from windlass.store.memory.todos import work, work_off
 from windlass.store.reads import Fault, Page, QueueInfo, StoreInfo, Total, WorkerInfo
@@ -62,7 +64,9 @@ MAX_INPUTS = 4
 
 
 class MemoryStore:
-    """A connection to the memory of this process. ``memory://`` is private, ``memory://name`` is shared by name."""
+    """A connection to the memory of this process. ``memory://`` is private; ``memory://name`` is shared by
+    that name.
+    """
 
     def __init__(self, url: str, settings: StoreSettings, clock: Clock = host_clock) -> None:
         name = url.removeprefix("memory://").strip("/")
@@ -80,12 +84,12 @@ class MemoryStore:
 
     @contextmanager
     def _waking(self) -> Iterator[tuple[Hub, int]]:
-        """A step that may bring the next due time nearer; a worker who exchanges is told of that by the answer."""
+        """A step that may bring the next due time nearer. A worker that exchanges is told of that by its answer."""
         with self._step() as (hub, now):
-            due = hub.next_due(now)
+            due = waking.next_due(hub, now)
             yield hub, now
-            hub.wake_fresh(now)
-            hub.wake_for_due(due, now)
+            waking.wake_fresh(hub, now)
+            waking.wake_for_due(hub, due, now)
 
     @contextmanager
     def _step(self) -> Iterator[tuple[Hub, int]]:
@@ -96,7 +100,7 @@ class MemoryStore:
             if hub.touched:
                 retention.prune_touched(hub, now)
             if hub.fresh:
-                hub.wake_fresh(now)
+                waking.wake_fresh(hub, now)
             if hub.outbox:
                 hub.post()
 
@@ -108,7 +112,7 @@ class MemoryStore:
     def insert_here(self, jobs: Sequence[NewJob]) -> list[Answer]:
         check_batch(len(jobs))
         with self._waking() as (hub, now):
-            batch = Batch(hub, now)
+            batch = InsertBatch(hub, now)
             answers = [batch.insert(job) for job in jobs]
             hub.record(now, batch.groups())
             return answers
@@ -128,12 +132,14 @@ class MemoryStore:
                 raise StoreError(f"worker {worker} sent exchange {seq} after {row.last_seq}")
             if seq == row.last_seq:
                 granted = [lookups.claim(hub, job) for job in row.running.values() if job.seq == seq]
-                return ExchangeReply(granted, row.refused, claims.cancels(row), hub.next_due(now), schedules=hub.heeded)
+                return ExchangeReply(
+                    granted, row.refused, claims.cancels(row), waking.next_due(hub, now), schedules=hub.heeded
+                )
             row.last_seq = seq
-            before = hub.next_due(now)
+            before = waking.next_due(hub, now)
             row.refused, groups = claims.settle(hub, row, moves, now)
             step = work(hub, now) if hub.todos else None
-            hub.promote(now, MAX_BATCH)
+            waking.promote(hub, now, MAX_BATCH)
             if step is not None:
                 groups += step.groups()
             want = Want(want.queues, min(want.total, MAX_BATCH), now=want.now)
@@ -143,14 +149,14 @@ class MemoryStore:
             groups += sweeps.end_events(ended)
             groups.append(("started", worker, [[job.id, job.task, job.queue] for job in granted]))
             claims.wake_others(hub, row, now)
-            if want.total == 0:  # it may be on its way out, and set no alarm
-                hub.wake_for_due(before, now)
+            if want.total == 0:  # the worker may be stopping, and set no alarm
+                waking.wake_for_due(hub, before, now)
             row.idle = len(granted) < (want.total if want.now < 0 else min(want.now, want.total))
-            if hub.todos:  # more than one step may do: the next exchange goes on
+            if hub.todos:  # more than one step may do: the next exchange does the rest
                 row.idle = False
                 hub.tell({worker}, None)
             hub.record(now, groups)
-            due = hub.next_due(now)
+            due = waking.next_due(hub, now)
             return ExchangeReply(
                 granted, row.refused, claims.cancels(row), due, drain=room.drain, schedules=hub.heeded
             )  # fmt: skip
@@ -159,12 +165,13 @@ class MemoryStore:
         with self._waking() as (hub, now):
             row = hub.workers.get(presence.id)
             if row is None and acked_seq:
-                return BeatReply(gone=True, lost=list(held))  # buried, with the number of its last exchange
+                # This worker is buried, together with the number of its last exchange.
+                return BeatReply(gone=True, lost=list(held))
             if row is None:
                 row = hub.workers[presence.id] = WorkerRow()
                 hub.record(now, [("worker_up", presence.id, [[""]])])
             elif row.dead or row.lease_until <= now:
-                # Judged lost: its jobs may be elsewhere by now, so it must not go on under this name.
+                # This worker was judged dead: its jobs may run elsewhere by now, so it must not go on under this id.
                 row.dead = True
                 return BeatReply(gone=True, lost=list(held))
             if presence.declares != row.presence.declares or presence.queues != row.presence.queues:
@@ -176,7 +183,7 @@ class MemoryStore:
             hub.record(now, groups + work_off(hub, now))
             lost = [id for id in held if id not in row.running]
             ready = any(claims.has_work(hub, row, queue, now) for queue in presence.queues)
-            due, check = hub.next_due(now), sweeps.next_check(hub, now)
+            due, check = waking.next_due(hub, now), sweeps.next_check(hub, now)
             return BeatReply(False, lost, claims.cancels(row), ready, due, check, hub.heeded)
 
     async def leave(self, worker: str, crashed: bool = False) -> None:
@@ -270,7 +277,7 @@ class MemoryStore:
 
     async def retain(self, log: str, keep: LogKeep) -> None:
         with self._waking() as (hub, _):
-            hub.logs.setdefault(log, logs.Log()).keep = keep
+            hub.logs.setdefault(log, Log()).keep = keep
 
     # -- waiting
 
@@ -356,7 +363,7 @@ class MemoryStore:
 
     async def events(self, after: int, limit: int = 100, kinds: Sequence[str] = ()) -> list[Entry]:
         with self.hub.lock:
-            return stream.read(self.hub.entries, after, limit, kinds)
+            return event_stream.read(self.hub.entries, after, limit, kinds)
 
     async def totals(self) -> list[Total]:
         with self.hub.lock:

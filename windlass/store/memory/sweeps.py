@@ -1,4 +1,4 @@
-"""What time does to jobs: due, expired, orphaned, undeclared, past retention. Every step is bounded."""
+"""What time does to jobs: it makes them due, expired, orphaned, parked or pruned. Every step is bounded."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from windlass.core.event import Row as EventRow
 from windlass.core.job import State
 from windlass.store.answers import MAX_BATCH
 from windlass.store.jobs import SweepReply
-from windlass.store.memory import audits, gates, items, logs, retention
+from windlass.store.memory import audits, endings, gates, items, logs, retention, waking
 from windlass.store.memory.hub import Hub
 from windlass.store.memory.records import ASIDE, Row, WorkerRow, event_row
 from windlass.store.memory.todos import work_off
@@ -22,7 +22,7 @@ def sweep(hub: Hub, now: int, limit: int) -> SweepReply:
     reply = SweepReply(dead_workers=[])
     reply.expired = expire_due(hub, now, limit)
     left = limit - reply.expired
-    promoted = hub.promote(now, left)
+    promoted = waking.promote(hub, now, left)
     reply.promoted = sum(promoted.values())
     left -= reply.promoted
     left -= reap(hub, now, left, reply)
@@ -43,7 +43,7 @@ def sweep(hub: Hub, now: int, limit: int) -> SweepReply:
 
 
 def fade(hub: Hub, now: int) -> None:
-    """Forget what has outlived itself: items, windows of unique keys, gates with nothing to say."""
+    """Forget what has outlived its use: items, windows of unique keys, gates that say nothing."""
     for _ in range(MAX_BATCH):
         if not hub.fading or hub.fading[0][0] > now:
             break
@@ -57,7 +57,7 @@ def expire_due(hub: Hub, now: int, limit: int) -> int:
     while hub.expiring and hub.expiring[0][0] <= now and len(expired) < limit:
         when, _, row = heapq.heappop(hub.expiring)
         if row.expires == when and row.state in CAN_EXPIRE:
-            hub.expire(row, now)
+            endings.expire(hub, row, now)
             expired.append(row)
     hub.record(now, end_events(expired))
     return len(expired)
@@ -71,7 +71,7 @@ def end_events(rows: list[Row]) -> list[Group]:
 
 
 def reap(hub: Hub, now: int, limit: int, reply: SweepReply) -> int:
-    """Recover the jobs of workers whose lease is over, a bounded number at a time."""
+    """Recover the jobs of workers whose lease is over, at most ``limit``."""
     done = 0
     for worker in list(hub.workers.values()):
         if (worker.dead or worker.lease_until <= now) and done < limit:
@@ -96,12 +96,12 @@ def bury(hub: Hub, worker: WorkerRow, now: int, crashed: bool, limit: int) -> li
 
 
 def give_back(hub: Hub, worker: WorkerRow, rows: list[Row], now: int, crashed: bool) -> tuple[list[State], list[Group]]:
-    """Claims that leave their worker without being settled; answers where they went, and the events."""
+    """Give back claims that leave their worker unsettled. Answers where they went, and the events."""
     states: list[State] = []
     left: list[EventRow] = []
     ended: dict[State, list[EventRow]] = {State.FAILED: [], State.CANCELLED: []}
     for row in rows:
-        states.append(hub.recover(worker, row, now, crashed))
+        states.append(endings.recover(hub, worker, row, now, crashed))
         left.append(event_row(row))
         if row.state.terminal:
             ended[row.state].append([*event_row(row), {"reason": row.reason}])
@@ -111,7 +111,9 @@ def give_back(hub: Hub, worker: WorkerRow, rows: list[Row], now: int, crashed: b
 
 
 def park(hub: Hub, now: int, limit: int) -> int:
-    """Dead-letter what no live worker has declared for long enough; release what one declares by now."""
+    """End jobs as dead letters that no live worker has declared for long enough; release those that a worker declares
+    by now.
+    """
     parked: list[EventRow] = []
     for queue, asides in hub.aside.items():
         for (task, version), heap in list(asides.items()):
@@ -122,7 +124,7 @@ def park(hub: Hub, now: int, limit: int) -> int:
             for row in stale[: limit - len(parked)]:
                 row.error = lifecycle.unknown_error(task, version, now - hub.unknown_since(row))
                 row.fingerprint = "unknown-task"
-                hub.finish(row, State.FAILED, now, lifecycle.UNKNOWN)
+                endings.finish(hub, row, State.FAILED, now, lifecycle.UNKNOWN)
                 parked.append([*event_row(row), {"reason": lifecycle.UNKNOWN}])
             if hub.head(heap, ASIDE) is None:
                 del asides[(task, version)]
@@ -136,7 +138,7 @@ def stands(row: Row, rank: int) -> bool:
 
 
 def next_check(hub: Hub, now: int) -> int:
-    """When a sweep may next have something to do, in milliseconds from now."""
+    """Milliseconds until a sweep may next have something to do."""
     if hub.todos:
         return 0
     while hub.expiring and not (hub.expiring[0][2].state in CAN_EXPIRE and hub.expiring[0][2].expires):

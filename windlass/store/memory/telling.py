@@ -1,4 +1,6 @@
-"""Telling others: clients of what ended, workers of work, followers of events. Collected in a step, sent behind it."""
+"""What is told to others: clients of ended jobs, workers of work, followers of events. It is collected in a step and
+sent after it.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,12 @@ from windlass.core.event import Entry, Group
 from windlass.core.job import Finished
 from windlass.store.jobs import Deliver
 from windlass.store.memory import totals
-from windlass.store.memory.logs import Log
+from windlass.store.memory.item_rows import Log
 from windlass.store.memory.records import Row, WorkerRow
 
 
 class Telling:
-    """The workers, the listeners and the event stream of a hub."""
+    """The workers and listeners of a hub, and its event stream."""
 
     def __init__(self, events_kept: int) -> None:
         self.jobs: dict[str, Row] = {}
@@ -37,7 +39,7 @@ class Telling:
                 box.append(item)
 
     def wake(self, queue: str, count: int, who: Callable[[WorkerRow], bool] | None = None) -> None:
-        """Wake as many idle workers of a queue as there are jobs."""
+        """Wake as many idle workers of a queue as there are jobs; only those for which ``who`` holds."""
         for worker in self.workers.values():
             if count <= 0:
                 return
@@ -47,7 +49,7 @@ class Telling:
                 count -= 1
 
     def wake_any(self) -> None:
-        """One idle worker, whatever its queues: there is something to do that anyone can."""
+        """Wake one idle worker of any queue, for work that every worker can do."""
         for worker in self.workers.values():
             if worker.idle and not worker.dead:
                 worker.idle = False
@@ -55,7 +57,7 @@ class Telling:
                 return
 
     def record(self, now: int, groups: list[Group]) -> None:
-        """One entry in the event stream for one write, and what it adds to the totals."""
+        """Write one entry of the event stream for one write, and add its events to the totals."""
         groups = [group for group in groups if group[2]]
         if groups:
             self.events += 1
@@ -65,7 +67,7 @@ class Telling:
                 self.tell(self.followers, None)
 
     def post(self) -> None:
-        """Send what the step collected; deliveries run after it, on the listeners' own loops."""
+        """Send what the step collected. Deliveries run after the step, on the listeners' own loops."""
         box, self.outbox = self.outbox, {}
         for name, items in box.items():
             if name in self.mail:

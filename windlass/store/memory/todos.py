@@ -1,7 +1,7 @@
-"""Todos: what takes more than one step is kept in the order it came, and every call works some of it off.
+"""Todos: work that takes more than one step, kept in the order it came. Every call does some of it.
 
-What concerns one node and its edges (spread, reopen) is done whole. What concerns all nodes of a graph goes over them
-in order, as far as one step may, and goes on behind the other todos.
+A todo about one node and its edges (spread, reopen) is done whole. A todo about all nodes of a graph visits them in
+order, as far as one step may, and then goes behind the other todos.
 """
 
 from __future__ import annotations
@@ -10,16 +10,15 @@ from collections.abc import Callable
 
 from windlass.core.event import Group
 from windlass.core.job import TERMINAL, State
-from windlass.store.memory import retention
+from windlass.store.memory import endings, retention, states
 from windlass.store.memory.audits import repair
 from windlass.store.memory.hub import Hub
-from windlass.store.memory.nodes import GraphRow, Phase, Todo
-from windlass.store.memory.records import Row, event_row
+from windlass.store.memory.records import GraphRow, Phase, Row, Todo, event_row
 from windlass.store.memory.spreading import GAVE_UP, Step, decide, open_node, place_of, reopen, spread
 
 
 def work(hub: Hub, now: int) -> Step:
-    """One step's share of the todos, first come first served."""
+    """Do one step's share of the todos, first come first served."""
     step = Step(hub, now)
     while hub.todos and step.left > 0:
         todo = hub.todos.popleft()
@@ -32,7 +31,7 @@ def work(hub: Hub, now: int) -> Step:
 
 
 def work_off(hub: Hub, now: int) -> list[Group]:
-    """The same for calls that claim nothing themselves: a worker is woken for what is left."""
+    """Do the same for a call that claims nothing itself: an idle worker is woken for what is left."""
     if not hub.todos:
         return []
     step = work(hub, now)
@@ -42,14 +41,14 @@ def work_off(hub: Hub, now: int) -> list[Group]:
 
 
 def open_early(hub: Hub, row: Row, now: int) -> list[Group]:
-    """A node that is wanted before its turn comes."""
+    """Open a node that is wanted before its turn comes."""
     step = Step(hub, now)
     open_node(step, row)
     return step.groups()
 
 
 def over_nodes(visit: Callable[[Step, GraphRow, Row], None]) -> Callable[[Step, Todo], bool]:
-    """A todo that visits every node of its graph that is still there."""
+    """A todo that visits every node of its graph that still exists."""
 
     def go_on(step: Step, todo: Todo) -> bool:
         graph = todo.graph
@@ -84,30 +83,31 @@ def open_one(step: Step, graph: GraphRow, row: Row) -> None:
 
 
 def stop_one(step: Step, graph: GraphRow, row: Row) -> None:
-    """Cancel a job of a stopping graph. Joins follow by their edges; what is not opened yet is met at its release."""
+    """Cancel a job of a stopping graph. Joins follow by their edges; a node that is not opened yet is ended at its
+    release.
+    """
     place = place_of(row)
     spared = not row.task or not place.opened or place.links.aftermath
     if not graph.stopping or spared or row.state in TERMINAL or row.cancel:
         return
     running = row.state is State.RUNNING
-    step.hub.cancel(row, step.now, graph.reason)
+    endings.cancel(step.hub, row, step.now, graph.reason)
     if not running:
         step.ended(row)
 
 
 def retry_one(step: Step, graph: GraphRow, row: Row) -> None:
-    """A job that ended badly waits again, for whatever else does. What was skipped, and the joins, follow by their
-    edges."""
+    """Let a job that ended badly wait again. Skipped nodes and joins follow by their edges."""
     place = place_of(row)
     if not row.task or row.state not in GAVE_UP or place.links.aftermath:
         return
     restart(step.hub, row)
-    step.hub.make_waiting(row)
+    states.make_waiting(step.hub, row)
     step.events["replayed"].append(event_row(row))
 
 
 def let_go(hub: Hub, row: Row) -> None:
-    """A job waits for its graph no more, nor is it replaced by it: from now on that is kept for itself."""
+    """A job no longer waits for its graph, nor is it replaced by it: from now on the graph is kept on its own."""
     place = place_of(row)
     awaited, place.awaits, place.replaced = hub.graphs.get(place.awaits), "", False
     if awaited is not None and awaited.finished_at:
@@ -122,7 +122,9 @@ def do_retry(step: Step, todo: Todo) -> bool:
 
 
 def do_decide(step: Step, todo: Todo) -> bool:
-    """Behind all that a retry opens again, so that nobody is released who has to wait for another."""
+    """Decide the nodes of a retried graph after everything was reopened, so that none is released that must wait for
+    another.
+    """
     if todo.cursor == 0 and any(one.graph is todo.graph and one.op in BEFORE_DECIDING for one in step.hub.todos):
         step.left -= 1
         return False
@@ -130,7 +132,7 @@ def do_decide(step: Step, todo: Todo) -> bool:
 
 
 def decide_one(step: Step, graph: GraphRow, row: Row) -> None:
-    """A node that waits with no open edge, be it that none leads to it or that none of them was opened again."""
+    """Decide a waiting node without an open edge: none leads to it, or none of them was opened again."""
     place = place_of(row)
     idle = row.state is State.WAITING and place.opened and not place.awaits
     if graph.phase is Phase.REAL and idle and place.open == 0:
@@ -138,7 +140,9 @@ def decide_one(step: Step, graph: GraphRow, row: Row) -> None:
 
 
 def restart(hub: Hub, row: Row) -> None:
-    """A new run of a job, wherever it goes now: of the old one its error is left, to be told with those to come."""
+    """Begin a new run of a job, whatever its next state is. Of the old run only its error is kept, for the next
+    attempts to read.
+    """
     retention.unfile(hub, row)
     place = row.links
     if place is not None:
@@ -154,13 +158,15 @@ def restart(hub: Hub, row: Row) -> None:
     row.run += 1
     row.attempt = row.crashes = row.snoozes = row.finished_at = row.expires = row.rank = 0
     row.result = row.progress = None
-    if not row.task:  # a join has its error from others, who start again
+    if not row.task:  # a join's error comes from nodes that start again
         row.error = None
     row.reason = row.fingerprint = ""
 
 
 def prune_one(step: Step, graph: GraphRow, row: Row) -> None:
-    """A workflow that is no longer kept goes; its callbacks are jobs of their own, also those not opened yet."""
+    """Drop a member of a workflow that is no longer kept. Its callbacks are jobs of their own and stay,
+    opened or not.
+    """
     place = place_of(row)
     if not place.links.aftermath:
         if step.hub.nodes.pop(row.id, None) is None:
@@ -172,7 +178,7 @@ def prune_one(step: Step, graph: GraphRow, row: Row) -> None:
 def drop_one(step: Step, graph: GraphRow, row: Row) -> None:
     if step.hub.nodes.pop(row.id, None) is None and row.state is not State.RUNNING:
         step.events["deleted"].append(event_row(row))
-        step.hub.delete(row)
+        endings.delete(step.hub, row)
 
 
 retry_members, decide_members = over_nodes(retry_one), over_nodes(decide_one)

@@ -1,4 +1,4 @@
-"""Totals: how many events there ever were, added up where they are recorded."""
+"""Totals: how many events there were in all, counted when they are recorded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UNCOUNTED = frozenset({"progress", "log"})
 
 
 def count(totals: Totals, groups: list[Group]) -> None:
-    """Every event of a job. What a workflow's has in the place of a task is the workflow's name."""
+    """Add the events of jobs. A workflow's event has the workflow's name in the place of a task and is not counted."""
     for kind, _, rows in groups:
         if kind in UNCOUNTED or kind.startswith("workflow_"):
             continue

@@ -1,4 +1,4 @@
-"""What operators and workers say of gates, and what keeps a job: the calls ``tune``, ``gates`` and ``holds``."""
+"""The calls ``tune``, ``gates`` and ``holds``: what operators and workers say of gates, and what keeps a job."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from windlass.core.event import Row as EventRow
 from windlass.core.job import State
 from windlass.store.flow import GateInfo, Hold, HoldKind, Tuning
 from windlass.store.memory import gates, lanes, unique
-from windlass.store.memory.gates import Gate
-from windlass.store.memory.lanes import STEP, Lane
-from windlass.store.memory.records import ASIDE, SOLO, Row
+from windlass.store.memory.lanes import STEP
+from windlass.store.memory.records import ASIDE, SOLO, Gate, Lane, Row
 
 if TYPE_CHECKING:
     from windlass.store.memory.hub import Hub
@@ -42,7 +41,7 @@ def tune_one(hub: Hub, tuning: Tuning, now: int, events: list[EventRow]) -> Gate
         elif before[2] != gate.closed_until:
             data = {"closed_for": max(0, gate.closed_until - now)}
         events.append([gate.name, "", "", data])
-        gate.opens = 0  # by what held before
+        gate.opens = 0  # the old instant was worked out with the old limits
         lanes.try_open(hub, gate)
         if gate.queue and (limits.key_limit, limits.key_rate) != (gate.limits.key_limit, gate.limits.key_rate):
             open_keys(hub, gate.queue, now)
@@ -61,7 +60,9 @@ def write(gate: Gate, tuning: Tuning, now: int) -> None:
 
 
 def open_keys(hub: Hub, queue: str, now: int) -> None:
-    """All keys of a queue have other limits now: look at who waits there, so many in this step."""
+    """The limits of all keys of a queue have changed: look at the lanes that wait there, at most so many in
+    one step.
+    """
     waiting = [gate for gate in hub.keys.values() if gate.queue == queue and gate.waiting]
     for gate in waiting[:STEP]:
         lanes.try_open(hub, gate)
@@ -77,7 +78,7 @@ def info(hub: Hub, names: Sequence[str], now: int) -> list[GateInfo]:
 
 
 def key_gate(hub: Hub, name: str) -> Gate | None:
-    """A key's gate by its name. Queues and keys may have colons in theirs."""
+    """A key's gate by its name. Queues and keys may have colons in their names."""
     kind, _, rest = name.partition(":")
     at = rest.find(":") if kind == "key" else -1
     while at >= 0:

@@ -1,4 +1,4 @@
-"""Unique keys: who has one, who comes after him, and what a call that finds it held does instead of coming in."""
+"""Unique keys: which job has a key, which comes after it, and what becomes of a call whose key is held."""
 
 from __future__ import annotations
 
@@ -8,27 +8,15 @@ from windlass.core.job import NewJob, State
 from windlass.core.terms import Policy, Terms
 from windlass.store.answers import Accept, Answer
 from windlass.store.flow import Hold, HoldKind, UniqueInfo
-from windlass.store.memory.records import ASIDE, Row
+from windlass.store.memory import states
+from windlass.store.memory.records import ASIDE, Key, Row
 
 if TYPE_CHECKING:
     from windlass.store.memory.hub import Hub
 
 
-class Key:
-    """A key that is held. ``holder`` may be over while the window lasts; ``successor`` waits for him to be."""
-
-    __slots__ = ("holder", "successor", "until")
-
-    def __init__(self, holder: Row, until: int) -> None:
-        self.holder, self.until = holder, until
-        self.successor: Row | None = None
-
-    def free(self, now: int) -> bool:
-        return self.holder.state.terminal and self.until <= now
-
-
 def held(hub: Hub, name: str, now: int) -> Key | None:
-    """The key, if it is not free."""
+    """The key's row, if the key is not free."""
     key = hub.uniques.get(name)
     if key is not None and key.free(now):
         del hub.uniques[name]
@@ -37,18 +25,20 @@ def held(hub: Hub, name: str, now: int) -> Key | None:
 
 
 def hold(hub: Hub, row: Row, terms: Terms) -> None:
-    """A job was accepted, or started again, and has its key."""
+    """Give the key to a job that was accepted or started again."""
     hub.uniques[terms.unique] = Key(row, row.enqueued_at + terms.window)
 
 
 def meet(hub: Hub, key: Key, job: NewJob, terms: Terms, now: int) -> tuple[Answer | None, Row | None]:
-    """A call finds its key held: its answer, and who was changed; no answer when it comes in as the successor."""
+    """A call finds its key held. Answers its answer and the job it changed; no answer if the call comes in as the
+    successor.
+    """
     holder = key.holder
     if terms.policy is Policy.KEEP or holder.state.terminal:
         return Answer(Accept.DUPLICATE, holder=holder.id), None
     if holder.task != job.task:
         return Answer(Accept.REFUSED, f"unique key held by {holder.id}, a job of {holder.task}"), None
-    target = key.successor or holder  # what was called last runs last
+    target = key.successor or holder  # the newest call decides what runs last
     if target.state is State.RUNNING:
         return None, None
     replace(hub, target, job, terms, now)
@@ -56,20 +46,20 @@ def meet(hub: Hub, key: Key, job: NewJob, terms: Terms, now: int) -> tuple[Answe
 
 
 def succeed(hub: Hub, key: Key, row: Row) -> None:
-    """A new job waits for the holder to be over. Its time runs meanwhile."""
+    """Let a new job wait for the holder to end. Its delay runs meanwhile."""
     due = row.due
-    hub.make_waiting(row)
+    states.make_waiting(hub, row)
     row.due, key.successor = due, row
 
 
 def replace(hub: Hub, row: Row, job: NewJob, terms: Terms, now: int) -> None:
-    """A job that has not started takes over what a later call says, in its place."""
+    """Give a job that has not started the arguments and options of a later call; it keeps its place."""
     another_version = row.version != job.version
     row.payload, row.meta, row.version, row.priority = job.payload, job.meta, job.version, job.priority
     if terms.policy is Policy.DEBOUNCE and (row.state is not State.WAITING or is_successor(hub, row)):
         put_off(hub, row, job, terms, now)
     elif row.state is State.READY and row.hold == ASIDE and another_version:
-        hub.make_ready(row, keep_place=True)  # whoever declares it may be another now
+        states.make_ready(hub, row, keep_place=True)  # another worker may declare the new task
 
 
 def put_off(hub: Hub, row: Row, job: NewJob, terms: Terms, now: int) -> None:
@@ -79,9 +69,9 @@ def put_off(hub: Hub, row: Row, job: NewJob, terms: Terms, now: int) -> None:
     if row.state is State.WAITING:
         row.due = due
     elif due > now:
-        hub.make_scheduled(row, due)
+        states.make_scheduled(hub, row, due)
     elif row.state is State.SCHEDULED:
-        hub.make_ready(row)
+        states.make_ready(hub, row)
 
 
 def is_successor(hub: Hub, row: Row) -> bool:
@@ -95,7 +85,7 @@ def successor_key(hub: Hub, row: Row) -> Key | None:
 
 
 def let_go(hub: Hub, row: Row) -> None:
-    """A job is over or gone. If it had its key, the successor has it now, or the window lasts."""
+    """A job is over or gone. If it had its key, the successor now has it, or the window keeps it held."""
     assert row.terms is not None
     name, now = row.terms.unique, hub.clock.last
     key = hub.uniques.get(name)
@@ -108,9 +98,9 @@ def let_go(hub: Hub, row: Row) -> None:
         if heir is not None and heir.terms is not None:
             key.holder, key.until = heir, heir.enqueued_at + heir.terms.window
             if heir.due > now:
-                hub.make_scheduled(heir, heir.due)
+                states.make_scheduled(hub, heir, heir.due)
             else:
-                hub.make_ready(heir)
+                states.make_ready(hub, heir)
         elif key.until > now:
             hub.fade(key.until, lambda then: forget(hub, name, then))
         else:
@@ -122,7 +112,7 @@ def forget(hub: Hub, name: str, now: int) -> None:
 
 
 def in_the_way(hub: Hub, row: Row, now: int) -> str | None:
-    """Why a job may not start again: its key is another's by now."""
+    """The reason why a job may not start again: another job has its key by now."""
     if row.terms is None or not row.terms.unique or is_member(row):
         return None
     key = held(hub, row.terms.unique, now)
@@ -130,13 +120,13 @@ def in_the_way(hub: Hub, row: Row, now: int) -> str | None:
 
 
 def hold_again(hub: Hub, row: Row) -> None:
-    """A job starts again, and takes its key along."""
+    """Give a job that starts again its key back."""
     if row.terms is not None and row.terms.unique and not is_member(row):
         hold(hub, row, row.terms)
 
 
 def is_member(row: Row) -> bool:
-    """Jobs of a graph have no unique keys: they could not come in otherwise than with all the others."""
+    """Jobs of a graph have no unique keys: they could only come in together with all the others."""
     return row.links is not None and row.links.graph is not None
 
 

@@ -34,14 +34,8 @@ from windlass.testing.conformance.bench import (
     ManualClock,
 )
 from windlass.testing.conformance.cancel import CancelRules
-from windlass.testing.conformance.change import (
-    ChangeRules,
-    EditRules,
-    LaneChangeRules,
-    NewTermRules,
-    RescheduleRules,
-    RetryRules,
-)
+from windlass.testing.conformance.change import ChangeRules, EditRules, NewTermRules, RescheduleRules, RetryRules
+from windlass.testing.conformance.change_lane import LaneChangeRules
 from windlass.testing.conformance.clock import ClockRules, JumpRules
 from windlass.testing.conformance.commits import CommitRules
 from windlass.testing.conformance.concurrency import ConcurrencyRules
@@ -55,9 +49,12 @@ from windlass.testing.conformance.find import FindRules, GetRules
 from windlass.testing.conformance.gate_limits import LimitRules, ReleaseRules, UnitRules
 from windlass.testing.conformance.gate_rates import RateRules, SeveralGateRules, WantRules
 from windlass.testing.conformance.gates import ClosureRules, PauseRules, TuneRules
-from windlass.testing.conformance.graph_adopt import AdoptFaultRules, AdoptRules, ReplaceRules
+from windlass.testing.conformance.graph_adopt import AdoptRules, ReplaceRules
+from windlass.testing.conformance.graph_adopt_faults import AdoptFaultRules
+from windlass.testing.conformance.graph_audit import AuditRules, Lose
+from windlass.testing.conformance.graph_blame import BlameRules
 from windlass.testing.conformance.graph_insert import OpenRules, StageRules
-from windlass.testing.conformance.graph_keep import AuditRules, BoundRules, GraphRetentionRules, Lose
+from windlass.testing.conformance.graph_keep import BoundRules, GraphRetentionRules
 from windlass.testing.conformance.graph_read import (
     ClaimValueRules,
     GraphWatchRules,
@@ -65,43 +62,34 @@ from windlass.testing.conformance.graph_read import (
     JoinValueRules,
     ListingRules,
 )
-from windlass.testing.conformance.graph_retry import DeleteRules, ReopenRules, WorkflowRetryRules
-from windlass.testing.conformance.graph_spread import BlameRules, JoinRules, SpreadRules
+from windlass.testing.conformance.graph_retry import ReopenRules
+from windlass.testing.conformance.graph_spread import JoinRules, SpreadRules
 from windlass.testing.conformance.graph_stop import FailFastRules, MemberCancelRules, StopRules
 from windlass.testing.conformance.holds import HoldRules, LaneCountRules
 from windlass.testing.conformance.insert import InsertRules
 from windlass.testing.conformance.items import ItemRules
-from windlass.testing.conformance.lanes import (
-    GraphLaneRules,
-    HeadRules,
-    KeyRules,
-    LaneAsideRules,
-    LaneHandRules,
-    OpeningRules,
-    TurnRules,
-)
+from windlass.testing.conformance.lane_heads import GraphLaneRules, HeadRules, OpeningRules
+from windlass.testing.conformance.lane_moves import LaneAsideRules, LaneHandRules
+from windlass.testing.conformance.lanes import KeyRules, TurnRules
 from windlass.testing.conformance.life import LifeRules
 from windlass.testing.conformance.logs import LogKeepRules, LogReaderRules, LogRules
 from windlass.testing.conformance.notes import NoteRules
 from windlass.testing.conformance.order import OrderRules
 from windlass.testing.conformance.replies import LostReplyRules
+from windlass.testing.conformance.resequence import ResequenceRules
 from windlass.testing.conformance.retention import RetentionRules
 from windlass.testing.conformance.schedules import FireRules, ScheduleRules, StampRules
 from windlass.testing.conformance.shelves import ShelfEndRules, ShelfRules
 from windlass.testing.conformance.solo import SoloRules
-from windlass.testing.conformance.strict import OrderedRules, ResequenceRules
+from windlass.testing.conformance.strict import OrderedRules
 from windlass.testing.conformance.sweep import SweepRules
 from windlass.testing.conformance.totals import TotalRules
-from windlass.testing.conformance.unique import (
-    DebounceRules,
-    SuccessorRules,
-    UniqueReplaceRules,
-    UniqueRetryRules,
-    UniqueRules,
-    UniqueWindowRules,
-)
+from windlass.testing.conformance.unique import UniqueRules, UniqueWindowRules
+from windlass.testing.conformance.unique_replace import DebounceRules, UniqueReplaceRules
+from windlass.testing.conformance.unique_successor import SuccessorRules, UniqueRetryRules
 from windlass.testing.conformance.wake import IdleRules, SignalRules, WakeRules
 from windlass.testing.conformance.watch import WatchRules
+from windlass.testing.conformance.workflow_retry import DeleteRules, WorkflowRetryRules
 
 __all__ = [
     "EXPLAINED",

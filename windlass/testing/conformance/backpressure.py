@@ -18,8 +18,8 @@ from windlass.store.flow import Tuning
 from windlass.store.items import Commit
 from windlass.store.jobs import Action
 from windlass.testing.conformance.bench import HOUR, START, Bench, new_job
+from windlass.testing.conformance.graph_drafts import fan_out
 from windlass.testing.conformance.outcomes import BACK, DEAD, RETRY_LATER, RETRY_NOW
-from windlass.testing.conformance.plans import fan_out
 from windlass.testing.conformance.unique import call, holder
 
 

@@ -36,7 +36,7 @@ from windlass.store.jobs import (
 from windlass.store.reads import QueueInfo, WorkerInfo
 
 if TYPE_CHECKING:
-    from windlass.testing.conformance.plans import Plan
+    from windlass.testing.conformance.graph_drafts import GraphDraft
 
 START = 1_800_000_000_000
 LEASE = 15_000
@@ -290,11 +290,13 @@ class Bench:
         await hand.take(id)
         await self.store.leave(hand.id, crashed=True)
 
-    async def stage(self, plan: Plan, first: int = 0, last: int | None = None, commit: bool = False) -> GraphAnswer:
+    async def stage(
+        self, plan: GraphDraft, first: int = 0, last: int | None = None, commit: bool = False
+    ) -> GraphAnswer:
         """Hand in the nodes from number ``first`` to before ``last``, all the rest unless said otherwise."""
         return await self.store.insert_graph(plan.graph, first, plan.nodes[first:last], commit)
 
-    async def submit(self, plan: Plan) -> GraphAnswer:
+    async def submit(self, plan: GraphDraft) -> GraphAnswer:
         """Hand in a whole graph, in as many parts as it takes; it must be accepted. Answers what the commit did."""
         graph, nodes, first = plan.graph, plan.nodes, 0
         while True:

@@ -14,7 +14,7 @@ from windlass.store.answers import MAX_BATCH, Accept
 from windlass.store.items import Append, Commit, Committed, Put, StreamEnd
 from windlass.store.jobs import Declared
 from windlass.testing.conformance.bench import START, Bench, new_job
-from windlass.testing.conformance.plans import chain
+from windlass.testing.conformance.graph_drafts import chain
 from windlass.testing.conformance.wake import idle_workers, woken
 
 

@@ -52,13 +52,13 @@ class CountRules:
     @pytest.mark.parametrize("seed", range(4))
     async def test_counts_are_exact_after_a_random_walk(self, make_bench: MakeBench, seed: int) -> None:
         bench = await make_bench(keep=Keep(count=7, age=30, failed=Keep(count=5)), unknown_after=20_000)
-        walk = Walk(bench, random.Random(seed))
+        walk = RandomWalk(bench, random.Random(seed))
         for _ in range(60):
             await walk.step()
         await walk.compare()
 
 
-class Walk:
+class RandomWalk:
     """Random things happening to one store."""
 
     def __init__(self, bench: Bench, rng: random.Random) -> None:

@@ -7,8 +7,8 @@ from windlass.core.job import State
 from windlass.core.lifecycle import Crashed, Failed, Outcome
 from windlass.store.jobs import Action
 from windlass.testing.conformance.bench import HOUR, START, Bench, MakeBench, move, new_job
+from windlass.testing.conformance.graph_drafts import chain
 from windlass.testing.conformance.outcomes import BACK, DEAD, DONE, OOPS, RETRY_LATER, SNOOZE, STOPPED
-from windlass.testing.conformance.plans import chain
 
 
 class EventRules:

@@ -12,6 +12,7 @@ from windlass.errors import StoreError
 from windlass.store.answers import MAX_BATCH
 from windlass.store.jobs import Action, Declared
 from windlass.testing.conformance.bench import START, Bench, move, new_job
+from windlass.testing.conformance.graph_drafts import GraphDraft
 from windlass.testing.conformance.outcomes import (
     BACK,
     DEAD,
@@ -23,7 +24,6 @@ from windlass.testing.conformance.outcomes import (
     SNOOZE,
     STOPPED,
 )
-from windlass.testing.conformance.plans import Plan
 
 WRONG_FENCES = {
     "an earlier run": Fence(-1, 0, 0),
@@ -242,7 +242,7 @@ class ClaimTimeRules:
         assert times(await worker.take("a")) == (START + 500, START + 600)
 
     async def test_a_job_of_a_graph_is_due_only_by_its_own_time(self, bench: Bench) -> None:
-        await bench.submit(Plan("g").job("a").job("b", "a", delay=400).job("c", "b").end("c"))
+        await bench.submit(GraphDraft("g").job("a").job("b", "a", delay=400).job("c", "b").end("c"))
         worker = await bench.worker()
         await worker.finish(await worker.take("a"))
         bench.clock.advance(450)

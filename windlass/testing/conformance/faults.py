@@ -14,8 +14,8 @@ from windlass.testing.conformance.aside import set_aside
 from windlass.testing.conformance.backpressure import press
 from windlass.testing.conformance.bench import LEASE, Bench, Hand, MakeBench, move
 from windlass.testing.conformance.graph_adopt import inner, waiting
+from windlass.testing.conformance.graph_drafts import chain, group
 from windlass.testing.conformance.outcomes import DEAD, DONE, RETRY_LATER, RETRY_NOW, STOPPED
-from windlass.testing.conformance.plans import chain, group
 from windlass.testing.conformance.sums import faults_of
 
 

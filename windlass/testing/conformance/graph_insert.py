@@ -13,11 +13,11 @@ from windlass.core.links import WIDTH, In, Links, Out, Shape
 from windlass.store.answers import MAX_BATCH, Accept
 from windlass.store.jobs import Action
 from windlass.testing.conformance.bench import START, Bench, MakeBench, value
+from windlass.testing.conformance.graph_drafts import GraphDraft, chain, chord, fan_out, group
 from windlass.testing.conformance.outcomes import DEAD
-from windlass.testing.conformance.plans import Plan, chain, chord, fan_out, group
 
 
-async def nothing_is_seen(bench: Bench, plan: Plan) -> None:
+async def nothing_is_seen(bench: Bench, plan: GraphDraft) -> None:
     """As if this graph had never been heard of."""
     assert await bench.store.get(plan.ids) == [None] * len(plan.ids)
     assert await bench.store.graph(plan.id) is None
@@ -137,14 +137,14 @@ class StageRules:
         assert await bench.states("h", "z") == [None, None]
 
     async def test_an_id_twice_in_one_graph_drops_all_of_it(self, bench: Bench) -> None:
-        plan = Plan().job("a").job("b").job("a").end("b")
+        plan = GraphDraft().job("a").job("b").job("a").end("b")
         answer = await bench.stage(plan, commit=True)
         assert answer.status is Accept.CONFLICT
         assert "a" in answer.reason
         assert await bench.states("a", "b", "g") == [None, None, None]
 
     async def test_an_id_twice_in_two_parts_drops_all_of_it(self, bench: Bench) -> None:
-        plan = Plan().job("a").job("b").job("a").end("b")
+        plan = GraphDraft().job("a").job("b").job("a").end("b")
         await bench.stage(plan, 0, 2)
         assert (await bench.stage(plan, 2, commit=True)).status is Accept.CONFLICT
         assert await bench.states("a", "b", "g") == [None, None, None]
@@ -167,7 +167,7 @@ class StageRules:
 
     @pytest.mark.parametrize("side", ["in", "out"])
     async def test_too_many_edges_are_refused_and_all_is_dropped(self, bench: Bench, side: str) -> None:
-        plan = Plan().job("a").end("a")
+        plan = GraphDraft().job("a").end("a")
         nodes = plan.nodes
         ins, outs = [In(f"x{n}") for n in range(WIDTH + 1)], [Out(f"x{n}") for n in range(WIDTH + 1)]
         links = Links(ins, [], 0, Shape.ONE) if side == "in" else Links([], outs)
@@ -234,7 +234,7 @@ class OpenRules:
     """What a committed graph looks like."""
 
     async def test_an_accepted_graph_counts_in_its_queues(self, bench: Bench) -> None:
-        plan = Plan().job("a").job("b", "a", queue="r").job("c", "b", delay=5).job("z", delay=9_000).end("c")
+        plan = GraphDraft().job("a").job("b", "a", queue="r").job("c", "b", delay=5).job("z", delay=9_000).end("c")
         await bench.submit(plan)
         assert await bench.counts() == {"ready": 1, "waiting": 1, "scheduled": 1}
         assert await bench.counts("r") == {"waiting": 1}
@@ -280,7 +280,7 @@ class OpenRules:
 
     async def test_an_empty_graph_is_over_at_once(self, bench: Bench) -> None:
         client = await bench.client()
-        await bench.submit(Plan().end(shape=Shape.MANY))
+        await bench.submit(GraphDraft().end(shape=Shape.MANY))
         info = await bench.graph()
         assert (info.state, info.size, info.nodes, info.finished_at) == (State.SUCCEEDED, 0, 1, START)
         assert (await bench.kinds("g")) == ["workflow_started", "workflow_succeeded"]
@@ -289,13 +289,13 @@ class OpenRules:
         assert await bench.store.inputs(["g"]) == [[]]
 
     async def test_a_join_with_no_edges_releases_what_is_behind_it(self, bench: Bench) -> None:
-        await bench.submit(Plan().join("j").job("body", "j").end("body"))
+        await bench.submit(GraphDraft().join("j").job("body", "j").end("body"))
         worker = await bench.worker()
         assert await bench.play(worker) == ["body"]
         assert (await bench.graph()).state is State.SUCCEEDED
 
     async def test_nodes_need_not_be_in_the_order_of_their_edges(self, bench: Bench) -> None:
-        await bench.submit(Plan().end("c").job("c", "b").job("b", "a").job("a"))
+        await bench.submit(GraphDraft().end("c").job("c", "b").job("b", "a").job("a"))
         worker = await bench.worker()
         assert await bench.play(worker) == ["a", "b", "c"]
         assert (await bench.graph()).state is State.SUCCEEDED
@@ -324,7 +324,7 @@ class OpenRules:
         assert await bench.counts() == {"ready": 1, "waiting": 1_200}
 
     async def test_a_job_that_ends_before_the_rest_is_open_is_not_forgotten(self, bench: Bench) -> None:
-        plan = Plan().job("first")
+        plan = GraphDraft().job("first")
         for n in range(1_200):
             plan.job(f"m{n:05}", delay=3_600_000)
         for n in range(6):
@@ -341,7 +341,7 @@ class OpenRules:
         assert await bench.states("first", "last") == ["succeeded", "ready"]
 
     async def test_a_graph_that_fails_before_it_is_open_ends(self, bench: Bench) -> None:
-        plan = Plan().job("first")
+        plan = GraphDraft().job("first")
         for n in range(5):
             plan.join(f"out{n}", "first", shape=Shape.ONE)
             for i in range(200):

@@ -12,8 +12,8 @@ from windlass.core.lifecycle import Outcome, Succeeded
 from windlass.core.links import Inject, On, Shape
 from windlass.store.jobs import INLINE_MAX, Action, Change, Query
 from windlass.testing.conformance.bench import START, Bench, value
+from windlass.testing.conformance.graph_drafts import After, GraphDraft, chain, chord, done, failure, group
 from windlass.testing.conformance.outcomes import DEAD, DONE, RETRY_NOW, STOPPED
-from windlass.testing.conformance.plans import After, Plan, chain, chord, done, failure, group
 
 LARGE = Succeeded(b'"' + b"x" * INLINE_MAX + b'"')
 JUST_SMALL = Succeeded(b'"' + b"x" * (INLINE_MAX - 2) + b'"')
@@ -41,21 +41,21 @@ class ClaimValueRules:
 
     @pytest.mark.parametrize("inject", [Inject.RESULT, Inject.IF_SUCCEEDED, Inject.ASIDE, Inject.SPLICE])
     async def test_a_claim_says_how_the_value_is_meant(self, bench: Bench, inject: Inject) -> None:
-        await bench.submit(Plan().job("a").job("b", After("a", inject=inject)).end("b"))
+        await bench.submit(GraphDraft().job("a").job("b", After("a", inject=inject)).end("b"))
         worker = await bench.worker()
         await worker.settle(await worker.take("a"), DONE)
         claim = await worker.take("b")
         assert (claim.source, claim.inject, claim.given) == ("a", inject, b'"done"')
 
     async def test_an_edge_that_injects_nothing_gives_nothing(self, bench: Bench) -> None:
-        await bench.submit(Plan().job("a").job("b", After("a", inject=Inject.NONE)).end("b"))
+        await bench.submit(GraphDraft().job("a").job("b", After("a", inject=Inject.NONE)).end("b"))
         worker = await bench.worker()
         await worker.settle(await worker.take("a"), DONE)
         claim = await worker.take("b")
         assert (claim.graph, claim.source, claim.inject, claim.given) == ("g", "", Inject.NONE, None)
 
     async def test_the_first_edge_that_injects_counts(self, bench: Bench) -> None:
-        plan = Plan().job("a").job("b").job("c")
+        plan = GraphDraft().job("a").job("b").job("c")
         await bench.submit(plan.job("d", After("a", inject=Inject.NONE), "b", "c").end("d"))
         worker = await bench.worker()
         for claim in await worker.claim():
@@ -80,7 +80,7 @@ class ClaimValueRules:
 
     @pytest.mark.parametrize("outcome", [DEAD, STOPPED], ids=["failed", "cancelled"])
     async def test_a_source_that_did_not_succeed_gives_nothing(self, bench: Bench, outcome: Outcome) -> None:
-        await bench.submit(Plan().job("a").job("b", done("a")).end("b"))
+        await bench.submit(GraphDraft().job("a").job("b", done("a")).end("b"))
         worker = await bench.worker()
         await worker.settle(await worker.take("a"), outcome)
         claim = await worker.take("b")
@@ -95,7 +95,7 @@ class ClaimValueRules:
         assert (claim.source, claim.inject, claim.given) == ("j", Inject.RESULT, None)
 
     async def test_a_join_that_passes_a_value_on_gives_it(self, bench: Bench) -> None:
-        await bench.submit(Plan().job("a").join("j", "a", shape=Shape.ONE).job("b", "j").end("b"))
+        await bench.submit(GraphDraft().job("a").join("j", "a", shape=Shape.ONE).job("b", "j").end("b"))
         worker = await bench.worker()
         await worker.settle(await worker.take("a"), value("a"))
         claim = await worker.take("b")
@@ -143,14 +143,14 @@ class InputRules:
         assert (c.state, c.result, c.reason) == (State.CANCELLED, None, "enough")
 
     async def test_a_skipped_source_says_why(self, bench: Bench) -> None:
-        await bench.submit(Plan().job("a").job("b", "a").end(done("b")))
+        await bench.submit(GraphDraft().job("a").job("b", "a").end(done("b")))
         worker = await bench.worker()
         await bench.play(worker, {"a": DEAD})
         [[source]] = await bench.store.inputs(["g"])
         assert (source.id, source.state, source.reason) == ("b", State.SKIPPED, "t a failed")
 
     async def test_sources_that_carry_nothing_are_left_out(self, bench: Bench) -> None:
-        plan = Plan().job("a").job("b").job("c")
+        plan = GraphDraft().job("a").job("b").job("c")
         edges = [done("a", Inject.NONE), done("b", Inject.IF_SUCCEEDED), After("c", inject=Inject.ASIDE)]
         await bench.submit(plan.end(*edges))
         worker = await bench.worker()
@@ -169,7 +169,7 @@ class InputRules:
         assert source.result == LARGE.result
 
     async def test_joins_among_the_sources_are_told_by_their_shape(self, bench: Bench) -> None:
-        plan = Plan().job("a").job("b").job("c")
+        plan = GraphDraft().job("a").job("b").job("c")
         plan.join("one", "a", shape=Shape.ONE).join("many", "b", "c").join("none", shape=Shape.MANY)
         await bench.submit(plan.end("one", After("many", inject=Inject.SPLICE), "none", shape=Shape.MANY))
         worker = await bench.worker()
@@ -199,7 +199,7 @@ class JoinValueRules:
     """What a join's own value is."""
 
     async def test_one_takes_over_its_sources_value(self, bench: Bench) -> None:
-        await bench.submit(Plan().job("a").join("j", "a", shape=Shape.ONE).end("j"))
+        await bench.submit(GraphDraft().job("a").join("j", "a", shape=Shape.ONE).end("j"))
         worker = await bench.worker()
         await worker.settle(await worker.take("a"), Succeeded(b"[7]"))
         assert [(await bench.job(id)).result for id in ("j", "g")] == [b"[7]", b"[7]"]
@@ -218,14 +218,14 @@ class JoinValueRules:
         assert ((await bench.job("g")).result, (await bench.job("h")).result) == (None, JUST_SMALL.result)
 
     async def test_the_list_behind_one_is_not_at_hand(self, bench: Bench) -> None:
-        await bench.submit(Plan().job("a").join("j", "a").end("j"))
+        await bench.submit(GraphDraft().job("a").join("j", "a").end("j"))
         worker = await bench.worker()
         await bench.play(worker)
         end = await bench.job("g")
         assert (end.state, end.result) == (State.SUCCEEDED, None)
 
     async def test_one_that_is_met_by_a_failure_has_no_value(self, bench: Bench) -> None:
-        await bench.submit(Plan().job("a").end(done("a")))
+        await bench.submit(GraphDraft().job("a").end(done("a")))
         worker = await bench.worker()
         await bench.play(worker, {"a": DEAD})
         end = await bench.job("g")
@@ -302,7 +302,7 @@ class ListingRules:
         assert await bench.store.members("never") == []
 
     async def test_progress_counts_jobs_as_they_end(self, bench: Bench) -> None:
-        plan = Plan().job("a").job("b").job("b2", "b").job("c").join("j", "a", "b2", done("c"))
+        plan = GraphDraft().job("a").job("b").job("b2", "b").job("c").join("j", "a", "b2", done("c"))
         await bench.submit(plan.job("after", done("g"), aftermath=True).end("j"))
         worker = await bench.worker()
         seen = []
@@ -417,7 +417,7 @@ class ListingRules:
         assert (claim.queue, claim.priority, claim.payload, claim.given) == ("r", 8, b"[5]", b'"done"')
 
     async def test_a_callback_for_failures_is_handed_no_value(self, bench: Bench) -> None:
-        await bench.submit(Plan().job("a").job("f", failure("a")).end("a"))
+        await bench.submit(GraphDraft().job("a").job("f", failure("a")).end("a"))
         worker = await bench.worker()
         await worker.settle(await worker.take("a"), DEAD)
         claim = await worker.take("f")

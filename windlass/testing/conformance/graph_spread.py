@@ -7,14 +7,22 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from windlass.core.graph import because
 from windlass.core.job import State
-from windlass.core.lifecycle import Crashed, Outcome, crash_error, expired_error
+from windlass.core.lifecycle import Crashed, Outcome, expired_error
 from windlass.core.links import Inject, On, Shape
 from windlass.store.jobs import Action, Declared
 from windlass.testing.conformance.bench import LEASE, START, Bench, MakeBench, move, value
+from windlass.testing.conformance.graph_drafts import (
+    After,
+    GraphDraft,
+    callbacks,
+    chain,
+    chord,
+    diamond,
+    done,
+    failure,
+)
 from windlass.testing.conformance.outcomes import BACK, DEAD, DONE, OOPS, RETRY_NOW, SNOOZE, STOPPED
-from windlass.testing.conformance.plans import After, Plan, callbacks, chain, chord, diamond, done, failure, group
 
 Ending = Callable[[Bench], Awaitable[object]]
 
@@ -110,7 +118,7 @@ class SpreadRules:
         assert (await bench.job("a")).error == expired_error()
 
     async def test_a_skipped_job_meets_only_edges_that_ask_for_nothing(self, bench: Bench) -> None:
-        plan = Plan().job("x").job("a", "x").job("s", "a").job("f", failure("a")).job("d", done("a"))
+        plan = GraphDraft().job("x").job("a", "x").job("s", "a").job("f", failure("a")).job("d", done("a"))
         await bench.submit(plan.end(*(done(id) for id in "sfd")))
         worker = await bench.worker()
         await worker.settle(await worker.take("x"), DEAD)
@@ -142,7 +150,7 @@ class SpreadRules:
         assert await bench.counts() == {"succeeded": 5}
 
     async def test_a_released_job_wakes_an_idle_worker_of_its_queue(self, bench: Bench) -> None:
-        await bench.submit(Plan().job("a").job("b", "a", queue="r").end("b"))
+        await bench.submit(GraphDraft().job("a").job("b", "a", queue="r").end("b"))
         idle = await bench.worker("idle", queues=["r"])
         assert await idle.claim() == []
         worker = await bench.worker()
@@ -151,14 +159,14 @@ class SpreadRules:
         assert await idle.ids() == ["b"]
 
     async def test_a_release_is_by_priority(self, bench: Bench) -> None:
-        plan = Plan().job("a").job("low", "a", priority=1).job("mid", "a").job("high", "a", priority=9)
+        plan = GraphDraft().job("a").job("low", "a", priority=1).job("mid", "a").job("high", "a", priority=9)
         await bench.submit(plan.end("low", "mid", "high"))
         worker = await bench.worker()
         await worker.settle(await worker.take("a"), DONE)
         assert await worker.ids() == ["high", "mid", "low"]
 
     async def test_a_delay_counts_from_the_release(self, bench: Bench) -> None:
-        await bench.submit(Plan().job("a").job("b", "a", delay=5_000).end("b"))
+        await bench.submit(GraphDraft().job("a").job("b", "a", delay=5_000).end("b"))
         worker = await bench.worker()
         bench.clock.advance(3_000)
         await worker.settle(await worker.take("a"), DONE)
@@ -168,7 +176,7 @@ class SpreadRules:
         assert await worker.ids() == ["b"]
 
     async def test_an_instant_is_kept_to_if_it_is_still_ahead(self, bench: Bench) -> None:
-        plan = Plan().job("a").job("b", "a", at=START + 2_000).job("c", "a", at=START + 9_000)
+        plan = GraphDraft().job("a").job("b", "a", at=START + 2_000).job("c", "a", at=START + 9_000)
         await bench.submit(plan.end("b", "c"))
         worker = await bench.worker()
         bench.clock.advance(3_000)
@@ -177,7 +185,7 @@ class SpreadRules:
         assert (await bench.job("c")).due_at == START + 9_000
 
     async def test_an_expiry_counts_from_the_release(self, bench: Bench) -> None:
-        await bench.submit(Plan().job("a").job("b", "a", expires_in=6_000).end("b"))
+        await bench.submit(GraphDraft().job("a").job("b", "a", expires_in=6_000).end("b"))
         worker = await bench.worker()
         claim = await worker.take("a")
         await bench.passes(12_000, worker)
@@ -189,7 +197,7 @@ class SpreadRules:
         assert (job.state, job.reason) == (State.CANCELLED, "expired")
 
     async def test_a_delay_and_an_expiry_of_the_first_job_count_from_the_commit(self, bench: Bench) -> None:
-        plan = Plan().job("a", delay=2_000, expires_in=6_000).end("a")
+        plan = GraphDraft().job("a", delay=2_000, expires_in=6_000).end("a")
         await bench.stage(plan)
         bench.clock.advance(1_000)
         await bench.stage(plan, 2, commit=True)
@@ -197,7 +205,9 @@ class SpreadRules:
         assert (job.state, job.due_at, job.expires_at) == (State.SCHEDULED, START + 3_000, START + 7_000)
 
     async def test_a_waiting_job_expires_at_its_instant(self, bench: Bench) -> None:
-        await bench.submit(Plan().job("a").job("b", "a", expires_at=START + 3_000).job("c", failure("b")).end("b"))
+        await bench.submit(
+            GraphDraft().job("a").job("b", "a", expires_at=START + 3_000).job("c", failure("b")).end("b")
+        )
         bench.clock.advance(3_001)
         assert (await bench.store.sweep()).expired == 1
         assert await bench.states("a", "b", "c", "g") == ["ready", "cancelled", "ready", "failed"]
@@ -296,7 +306,7 @@ class JoinRules:
         assert (await bench.graph()).state is State.SUCCEEDED
 
     async def test_a_hasty_edge_releases_at_once(self, bench: Bench) -> None:
-        plan = Plan().job("a").job("b").join("j", done("a", Inject.IF_SUCCEEDED, hasty=True), done("b"))
+        plan = GraphDraft().job("a").job("b").join("j", done("a", Inject.IF_SUCCEEDED, hasty=True), done("b"))
         await bench.submit(plan.job("p", "j").end("p", done("a", Inject.NONE), done("b", Inject.NONE)))
         worker = await bench.worker()
         a, b = await worker.claim()
@@ -309,7 +319,7 @@ class JoinRules:
 
     async def test_a_hasty_edge_hurries_also_what_is_not_opened_yet(self, bench: Bench) -> None:
         """A workflow so big that something in it is over before all of it has taken its place."""
-        plan = Plan().join("e").join("no", failure("e")).job("b")
+        plan = GraphDraft().join("e").join("no", failure("e")).job("b")
         for n in range(1_200):
             plan.job(f"m{n:05}", queue="others")
         plan.job("p", done("no", Inject.NONE, hasty=True), done("b")).job("q", "p")
@@ -324,7 +334,7 @@ class JoinRules:
         assert (await bench.graph()).state is State.SUCCEEDED
 
     async def test_a_hasty_edge_is_patient_with_success(self, bench: Bench) -> None:
-        plan = Plan().job("a").job("b").join("j", done("a", hasty=True), done("b"))
+        plan = GraphDraft().job("a").job("b").join("j", done("a", hasty=True), done("b"))
         await bench.submit(plan.job("p", "j").end("p"))
         worker = await bench.worker()
         a, b = await worker.claim()
@@ -335,7 +345,7 @@ class JoinRules:
         assert await bench.states("j", "p") == ["succeeded", "ready"]
 
     async def test_a_hasty_edge_that_breaks_gives_up_at_once(self, bench: Bench) -> None:
-        plan = Plan().job("a").job("b").join("j", After("a", hasty=True), "b").job("p", "j")
+        plan = GraphDraft().job("a").job("b").join("j", After("a", hasty=True), "b").job("p", "j")
         await bench.submit(plan.end("p"))
         worker = await bench.worker()
         a, b = await worker.claim()
@@ -347,7 +357,9 @@ class JoinRules:
         assert (await bench.kinds("g")) == ["workflow_started", "workflow_failed"]
 
     async def test_a_job_may_have_several_edges(self, bench: Bench) -> None:
-        await bench.submit(Plan().job("a").job("b").job("c", "a", "b").job("d", "a", "b", spare=1).end("c", done("d")))
+        await bench.submit(
+            GraphDraft().job("a").job("b").job("c", "a", "b").job("d", "a", "b", spare=1).end("c", done("d"))
+        )
         worker = await bench.worker()
         a, b = await worker.claim()
         await worker.settle(a, DONE)
@@ -356,13 +368,13 @@ class JoinRules:
         assert await bench.states("c", "d") == ["skipped", "ready"]
 
     async def test_a_node_may_have_two_edges_from_one_source(self, bench: Bench) -> None:
-        plan = Plan().job("a").join("j", "a", done("a", Inject.NONE)).job("b", "j").end("b")
+        plan = GraphDraft().job("a").join("j", "a", done("a", Inject.NONE)).job("b", "j").end("b")
         await bench.submit(plan)
         worker = await bench.worker()
         assert await bench.play(worker) == ["a", "b"]
 
     async def test_joins_follow_joins_in_one_step(self, bench: Bench) -> None:
-        plan = Plan().job("a").join("j1", "a").join("j2", "j1", shape=Shape.ONE).join("j3", "j2").end("j3")
+        plan = GraphDraft().job("a").join("j1", "a").join("j2", "j1", shape=Shape.ONE).join("j3", "j2").end("j3")
         await bench.submit(plan)
         worker = await bench.worker()
         await worker.settle(await worker.take("a"), DONE)
@@ -375,127 +387,9 @@ class JoinRules:
         assert await bench.states(*"abcde", "g") == ["failed", *["skipped"] * 4, "failed"]
 
     async def test_a_graph_goes_on_where_it_is_not_broken(self, bench: Bench) -> None:
-        plan = Plan().job("a").job("b").job("a2", "a").job("b2", "b").end("a2", "b2", shape=Shape.MANY)
+        plan = GraphDraft().job("a").job("b").job("a2", "a").job("b2", "b").end("a2", "b2", shape=Shape.MANY)
         await bench.submit(plan)
         worker = await bench.worker()
         assert await bench.play(worker, {"a": DEAD}) == ["a", "b", "b2"]
         info = await bench.graph()
         assert (info.state, info.culprit) == (State.FAILED, "a")
-
-
-class BlameRules:
-    """Whatever did not happen says because of whom."""
-
-    async def test_a_skipped_job_names_the_job_that_failed(self, bench: Bench) -> None:
-        await bench.submit(Plan().job("a", task="shop.charge").job("b", "a").job("c", "b").end("c"))
-        worker = await bench.worker(declares={"shop.charge": Declared()})
-        await worker.settle(await worker.take("a"), DEAD)
-        for id in "bc":
-            job = await bench.job(id)
-            reason = because("shop.charge", "a", State.FAILED)
-            assert (job.state, job.reason, job.finished_at) == (State.SKIPPED, reason, START)
-            assert (job.error, job.result, job.epoch, job.started_at) == (None, None, 0, 0)
-
-    async def test_a_cancelled_job_is_named_as_such(self, bench: Bench) -> None:
-        await bench.submit(chain("a", "b"))
-        await bench.change(Action.CANCEL, "a", reason="enough")
-        assert (await bench.job("b")).reason == because("t", "a", State.CANCELLED) == "t a was cancelled"
-        info = await bench.graph()
-        assert (info.state, info.culprit, info.reason) == (State.FAILED, "a", "t a was cancelled")
-
-    async def test_a_callback_for_failures_says_that_its_job_succeeded(self, bench: Bench) -> None:
-        await bench.submit(callbacks())
-        await succeed(bench)
-        assert (await bench.job("f")).reason == because("t", "a", State.SUCCEEDED) == "t a succeeded"
-
-    async def test_a_failed_join_takes_over_the_reason_and_the_error_of_the_culprit(self, bench: Bench) -> None:
-        await bench.submit(chord("a", "b"))
-        worker = await bench.worker()
-        await bench.play(worker, {"b": DEAD})
-        error = (await bench.job("b")).error
-        assert error is not None
-        for id in ("j", "g"):
-            join = await bench.job(id)
-            assert (join.state, join.reason, join.error) == (State.FAILED, "t b failed", error)
-            assert (join.result, join.finished_at) == (None, START)
-
-    async def test_the_first_to_break_an_edge_is_the_culprit(self, bench: Bench) -> None:
-        await bench.submit(group("a", "b", "c"))
-        worker = await bench.worker()
-        claims = {claim.id: claim for claim in await worker.claim()}
-        await worker.settle(claims["b"], DONE)
-        await worker.settle(claims["c"], DEAD)
-        await worker.settle(claims["a"], DEAD)
-        info = await bench.graph()
-        assert (info.state, info.culprit, info.reason) == (State.FAILED, "c", "t c failed")
-
-    async def test_a_failure_that_was_spared_is_no_culprit_of_a_success(self, bench: Bench) -> None:
-        await bench.submit(group("a", "b", spare=1))
-        worker = await bench.worker()
-        await bench.play(worker, {"a": DEAD})
-        info = await bench.graph()
-        assert (info.state, info.reason) == (State.SUCCEEDED, "")
-        assert (await bench.job("g")).error is None
-
-    async def test_a_failure_that_was_spared_is_not_to_blame_for_what_comes_of_the_success(self, bench: Bench) -> None:
-        plan = group("a", "b", spare=1).job("on_error", failure("g", Inject.NONE), aftermath=True)
-        await bench.submit(plan)
-        worker = await bench.worker()
-        await bench.play(worker, {"a": DEAD})
-        job = await bench.job("on_error")
-        assert (job.state, job.reason) == (State.SKIPPED, because("", "g", State.SUCCEEDED))
-
-    async def test_a_job_that_ran_and_failed_is_the_culprit_itself(self, bench: Bench) -> None:
-        await bench.submit(Plan().job("a").job("b", "a", spare=1).job("c", "b").end("c"))
-        worker = await bench.worker()
-        await bench.play(worker, {"a": DEAD, "b": DEAD})
-        assert (await bench.job("c")).reason == "t b failed", "a was spared"
-        assert (await bench.graph()).culprit == "b"
-
-    async def test_the_culprit_of_a_workflow_is_a_job_however_deep(self, bench: Bench) -> None:
-        plan = Plan().job("a").join("j1", "a").job("b", "j1").join("j2", "b").job("c", "j2").end("c")
-        await bench.submit(plan)
-        worker = await bench.worker()
-        await worker.settle(await worker.take("a"), DEAD)
-        info = await bench.graph()
-        assert (info.state, info.culprit, info.reason) == (State.FAILED, "a", "t a failed")
-        assert (await bench.job("g")).error == (await bench.job("a")).error
-
-    async def test_the_end_tells_of_a_quarantine(self, bench: Bench) -> None:
-        await bench.submit(Plan().job("a", max_crashes=1).job("b", "a").end("b"))
-        await bench.crash("a", worker="w9")
-        end = await bench.job("g")
-        assert (end.state, end.reason, end.error) == (State.FAILED, "t a failed", crash_error(1, "w9"))
-
-    async def test_every_skip_is_an_event(self, bench: Bench) -> None:
-        await bench.submit(chain("a", "b", "c"))
-        worker = await bench.worker()
-        await worker.settle(await worker.take("a"), DEAD)
-        assert await bench.kinds("b") == ["enqueued", "skipped"]
-        assert await bench.kinds("c") == ["enqueued", "skipped"]
-        [event] = [event for event in await bench.events() if event.kind == "skipped" and event.job == "b"]
-        assert (event.task, event.queue) == ("t", "q")
-
-    @pytest.mark.parametrize(
-        ("outcome", "kind", "state"), [(DONE, "workflow_succeeded", "succeeded"), (DEAD, "workflow_failed", "failed")]
-    )
-    async def test_the_end_of_a_workflow_is_an_event(
-        self, bench: Bench, outcome: Outcome, kind: str, state: str
-    ) -> None:
-        await bench.submit(chain("a", name="nightly"))
-        bench.clock.advance(700)
-        worker = await bench.worker()
-        await worker.settle(await worker.take("a"), outcome)
-        [event] = [event for event in await bench.events() if event.kind == kind]
-        assert (event.job, event.task, event.queue, event.at) == ("g", "nightly", "", START + 700)
-        assert event.data == ({"reason": "t a failed"} if state == "failed" else None)
-        info = await bench.graph()
-        assert (info.state, info.finished_at, info.created_at) == (state, START + 700, START)
-
-    async def test_joins_have_no_events(self, bench: Bench) -> None:
-        await bench.submit(chord("a", "b"))
-        worker = await bench.worker()
-        await bench.play(worker, {"a": DEAD})
-        events = await bench.events()
-        assert [event.kind for event in events if event.job == "j"] == []
-        assert [event.kind for event in events if event.job == "g"] == ["workflow_started", "workflow_failed"]

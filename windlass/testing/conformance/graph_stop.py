@@ -8,17 +8,27 @@ from windlass.core.job import State
 from windlass.core.links import Inject, On, Shape
 from windlass.store.jobs import Action
 from windlass.testing.conformance.bench import LEASE, START, Bench, move, value
+from windlass.testing.conformance.graph_drafts import (
+    After,
+    GraphDraft,
+    callbacks,
+    chain,
+    chord,
+    done,
+    failure,
+    group,
+    wide_group,
+)
 from windlass.testing.conformance.outcomes import DEAD, DONE, LOSE_TO_CANCEL, STOPPED
-from windlass.testing.conformance.plans import After, Plan, callbacks, chain, chord, done, failure, group, wide_group
 
 
-def mixed() -> Plan:
+def mixed() -> GraphDraft:
     """One job of each kind: ``s`` scheduled, ``r`` ready, ``x`` to be running, ``w`` waiting behind it."""
-    plan = Plan(name="nightly").job("x", priority=9).job("s", delay=60_000).job("r").job("w", "x")
+    plan = GraphDraft(name="nightly").job("x", priority=9).job("s", delay=60_000).job("r").job("w", "x")
     return plan.end("s", "r", "w", "x", shape=Shape.MANY)
 
 
-def aftermath(plan: Plan) -> Plan:
+def aftermath(plan: GraphDraft) -> GraphDraft:
     """With a callback of the workflow for each way it may end."""
     plan.job("then", After(plan.id), aftermath=True).job("on_error", failure(plan.id), aftermath=True)
     return plan.job("on_end", done(plan.id, Inject.NONE), aftermath=True)
@@ -241,7 +251,7 @@ class FailFastRules:
     """The first failure stops the rest."""
 
     async def test_the_first_failure_cancels_everything_else(self, bench: Bench) -> None:
-        plan = Plan(fail_fast=True).job("a").job("b").job("c").job("s", delay=60_000).job("w", "c")
+        plan = GraphDraft(fail_fast=True).job("a").job("b").job("c").job("s", delay=60_000).job("w", "c")
         await bench.submit(plan.end("a", "b", "s", "w", shape=Shape.MANY))
         worker = await bench.worker()
         a, b = await worker.claim(2)
@@ -269,7 +279,7 @@ class FailFastRules:
     @pytest.mark.parametrize("order", ["a c x", "x a c", "a x c"])
     async def test_a_failure_and_a_success_in_one_exchange(self, bench: Bench, order: str) -> None:
         """What the success has released, or set out to, the failure stops; it ends once."""
-        plan = Plan(fail_fast=True).job("a").job("c").job("x").job("b", "a").job("d", "c").job("other")
+        plan = GraphDraft(fail_fast=True).job("a").job("c").job("x").job("b", "a").job("d", "c").job("other")
         await bench.submit(plan.end("b", "d", "x", "other", shape=Shape.MANY))
         worker = await bench.worker()
         claims = {claim.id: claim for claim in await worker.claim(3)}
@@ -292,7 +302,7 @@ class FailFastRules:
         assert (info.state, info.stopping) == (State.FAILED, "fail")
 
     async def test_a_crash_counts_as_a_failure(self, bench: Bench) -> None:
-        plan = Plan(fail_fast=True).job("a", max_crashes=1).job("b").end("a", "b", shape=Shape.MANY)
+        plan = GraphDraft(fail_fast=True).job("a", max_crashes=1).job("b").end("a", "b", shape=Shape.MANY)
         await bench.submit(plan)
         await bench.crash("a")
         await bench.drain()
@@ -341,7 +351,7 @@ class FailFastRules:
         assert (await bench.graph()).culprit == "a"
 
     async def test_a_workflow_that_was_stopped_fails_though_its_end_asks_for_nothing(self, bench: Bench) -> None:
-        plan = Plan(fail_fast=True).job("a").job("a2", "a").job("b").end(done("a2"), done("b"))
+        plan = GraphDraft(fail_fast=True).job("a").job("a2", "a").job("b").end(done("a2"), done("b"))
         await bench.submit(plan)
         worker = await bench.worker()
         await worker.settle(await worker.take("a"), DEAD)

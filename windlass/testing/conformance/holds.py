@@ -10,8 +10,9 @@ from windlass.testing.conformance.bench import Bench
 from windlass.testing.conformance.gates import TASKS, a_second
 from windlass.testing.conformance.lanes import add_lanes, key
 from windlass.testing.conformance.outcomes import RETRY_LATER
+from windlass.testing.conformance.resequence import add_numbers
 from windlass.testing.conformance.solo import add_solo
-from windlass.testing.conformance.strict import add_numbers, ordered
+from windlass.testing.conformance.strict import ordered
 
 
 def lane(name: str, gate: str = "", ahead: int = 0, **fields: int | str) -> Hold:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from windlass.core.job import State
 from windlass.core.links import On, Shape
-from windlass.testing.conformance.plans import After, Node, Plan
+from windlass.testing.conformance.graph_drafts import After, DraftNode, GraphDraft
 
 
 class Kind(StrEnum):
@@ -57,26 +57,26 @@ OVER = {SUCCEEDED, FAILED, CANCELLED, SKIPPED}
 MEETS = {On.SUCCESS: {SUCCEEDED}, On.FAILURE: {FAILED}, On.DONE: OVER}
 
 
-def foretell(plan: Plan, deeds: Iterable[Deed]) -> dict[str, Fate]:
+def foretell(plan: GraphDraft, deeds: Iterable[Deed]) -> dict[str, Fate]:
     """The fate of every node after these deeds. For graphs that adopt others, ask their worlds."""
-    world = World(plan)
+    world = GraphModel(plan)
     for deed in deeds:
         world.do(deed)
     return world.fates()
 
 
-class World:
+class GraphModel:
     """A graph in the middle of its life. Deeds that are impossible by the rules are a mistake of the caller.
 
     ``outer``: the world of the job that adopts this graph, if any. What follows in one world may reach the others.
     """
 
-    def __init__(self, plan: Plan, outer: World | None = None) -> None:
+    def __init__(self, plan: GraphDraft, outer: GraphModel | None = None) -> None:
         self.plan, self.outer = plan, outer
         self.nodes = {node.id: node for node in plan.added}
         self.state = dict.fromkeys(self.nodes, WAITING)
         # An edge is its target and its place among the target's edges.
-        self.adopted: list[World] = []
+        self.adopted: list[GraphModel] = []
         self.edges = {(id, at): OPEN for id, node in self.nodes.items() for at in range(len(node.after))}
         self.given_up: set[str] = set()
         # Jobs that may not begin after a certain time, and those that did not begin in time.
@@ -84,7 +84,7 @@ class World:
         self.expired: set[str] = set()
         self.stopping = ""
         # Jobs that wait for a graph they adopted, or did last, and those that are replaced by it.
-        self.awaits: dict[str, World] = {}
+        self.awaits: dict[str, GraphModel] = {}
         self.replaced: set[str] = set()
         self.to_outer = OPEN
         self.scapegoats: dict[str, frozenset[str]] = {}
@@ -102,19 +102,19 @@ class World:
     def fates(self) -> dict[str, Fate]:
         return {id: Fate(self.state[id], self.blames(id)) for id in self.state}
 
-    def family(self) -> list[World]:
+    def family(self) -> list[GraphModel]:
         """All worlds that one may reach another in."""
         found = [self if self.outer is None else self.outer.family()[0]]
         for world in found:
             found += world.adopted
         return found
 
-    def adopt(self, id: str, plan: Plan, replaced: bool, running: frozenset[str]) -> World:
+    def adopt(self, id: str, plan: GraphDraft, replaced: bool, running: frozenset[str]) -> GraphModel:
         """A running job adopts a graph, which begins its life."""
         for world in self.family():
             world.running = running
         self.state[id] = WAITING
-        inner = self.awaits[id] = World(plan, self)
+        inner = self.awaits[id] = GraphModel(plan, self)
         inner.running = running
         self.adopted.append(inner)
         (self.replaced.add if replaced else self.replaced.discard)(id)
@@ -187,7 +187,7 @@ class World:
         """It waits, and for its edges alone."""
         return self.state[id] is WAITING and id not in self.awaits
 
-    def come_back(self, id: str, inner: World) -> None:
+    def come_back(self, id: str, inner: GraphModel) -> None:
         """The graph a job waits for is over."""
         if self.state[id] is not WAITING or self.awaits.get(id) is not inner:
             return
@@ -204,7 +204,7 @@ class World:
         else:
             self.state[id] = READY
 
-    def decide(self, node: Node) -> None:
+    def decide(self, node: DraftNode) -> None:
         stopped = "" if node.aftermath else self.stopping
         if self.is_beyond(node) or (stopped and node.id == self.plan.id):
             given_up = SKIPPED if node.shape is Shape.CALL else FAILED
@@ -257,7 +257,7 @@ class World:
         if id == self.plan.id and self.outer is not None:
             self.outer.reopen_outer(self.plan.parent, self)
 
-    def reopen_outer(self, id: str, inner: World) -> None:
+    def reopen_outer(self, id: str, inner: GraphModel) -> None:
         """The graph of a job starts again; a job that is replaced by it follows."""
         state = self.state[id]
         if inner.to_outer is OPEN or (inner.to_outer is MET and state in (READY, SUCCEEDED)):
@@ -288,7 +288,7 @@ class World:
             if self.is_idle(node.id) and OPEN not in self.into(node.id):
                 self.decide(node)
 
-    def is_beyond(self, node: Node) -> bool:
+    def is_beyond(self, node: DraftNode) -> bool:
         """More of its edges are broken than it can spare."""
         return self.into(node.id).count(BROKEN) > node.spare
 
@@ -296,12 +296,12 @@ class World:
         """It can do nothing, and nothing that is under way will change that."""
         return OPEN not in self.into(id) and self.is_beyond(self.nodes[id])
 
-    def is_retried(self, node: Node) -> bool:
+    def is_retried(self, node: DraftNode) -> bool:
         return node.shape is Shape.CALL and not node.aftermath and self.state[node.id] in (FAILED, CANCELLED)
 
     # -- looking around
 
-    def behind(self, id: str) -> list[tuple[Node, int, After]]:
+    def behind(self, id: str) -> list[tuple[DraftNode, int, After]]:
         """The edges out of a node: target, place there, edge."""
         found = []
         for node in self.plan.added:

@@ -15,8 +15,7 @@ from windlass.store.answers import Accept, GraphAnswer
 from windlass.testing.simulation.process import drive
 
 if TYPE_CHECKING:
-    from windlass.store.memory.nodes import GraphRow
-    from windlass.store.memory.records import Row
+    from windlass.store.memory.records import GraphRow, Row
     from windlass.testing.simulation.world import World
 
 EDGES = (On.SUCCESS,) * 6 + (On.DONE, On.FAILURE)

@@ -54,7 +54,7 @@ PROFILES = (
 )
 
 
-class Spec(NamedTuple):
+class JobSpec(NamedTuple):
     """What a job does when it is run."""
 
     duration: int
@@ -101,7 +101,7 @@ class World:
         self.store = MemoryStore("memory://", settings, clock=lambda: START + self.t + self.skew)
         self.hub = self.store.hub
         self.history = History()
-        self.specs: dict[str, Spec] = {}
+        self.specs: dict[str, JobSpec] = {}
         self.processes: list[Process] = []
         self.client = Party(self)
         self.sweep_limit = self.rng.choice((1, 2, 1_000))
@@ -156,12 +156,12 @@ class World:
         self.specs |= {job: self._make_spec(poison=False) for job in workflow.jobs}
         self.at(self.rng.randint(0, 30_000), Submission(self, workflow).ask)
 
-    def _make_spec(self, poison: bool) -> Spec:
+    def _make_spec(self, poison: bool) -> JobSpec:
         rng = self.rng
         duration = rng.randint(15_000, 40_000) if rng.random() < 0.15 else rng.randint(0, 3_000)
         if poison:
-            return Spec(rng.randint(0, 3_000), poison=True)
-        return Spec(duration, failures=rng.choice((0, 0, 0, 1, 2, 9)), snoozes=rng.choice((0, 0, 0, 0, 1, 2)))
+            return JobSpec(rng.randint(0, 3_000), poison=True)
+        return JobSpec(duration, failures=rng.choice((0, 0, 0, 1, 2, 9)), snoozes=rng.choice((0, 0, 0, 0, 1, 2)))
 
     def _make_job(self, id: str) -> NewJob:
         rng = self.rng

@@ -16,8 +16,8 @@ from windlass.core.links import WIDTH, Shape
 from windlass.store.answers import MAX_BATCH
 from windlass.store.jobs import Action
 from windlass.testing.conformance.bench import move, new_job, value
+from windlass.testing.conformance.graph_drafts import GraphDraft, chain, chord, diamond, fan_out, group
 from windlass.testing.conformance.outcomes import DEAD, DONE
-from windlass.testing.conformance.plans import Plan, chain, chord, diamond, fan_out, group
 
 GARBAGE = b"\xc1\xff\x00garbage\xfe"
 MOST = 20 * MAX_BATCH
@@ -181,7 +181,7 @@ async def test_workflows_leave_nothing_behind(redis7: RedisServer) -> None:
         client = await bench.client()
         worker = await bench.worker()
         for n in range(30):
-            plan = Plan(f"g{n}", fail_fast=n % 4 == 0)
+            plan = GraphDraft(f"g{n}", fail_fast=n % 4 == 0)
             plan.job(f"{n}a").join(f"{n}j", f"{n}a", shape=Shape.ONE).job(f"{n}b", f"{n}j").job(f"{n}c", f"{n}j")
             plan.join(f"{n}k", f"{n}b", f"{n}c").job(f"{n}d", f"{n}k", delay=500).end(f"{n}d")
             plan.job(f"{n}z", f"g{n}", aftermath=True)

@@ -15,7 +15,7 @@ from windlass.core.event import Entry
 from windlass.store.answers import MAX_BATCH
 from windlass.store.items import Append, Commit, LogKeep, Put, Record, StreamEnd, log_channel, put_all, put_one
 from windlass.testing.conformance.bench import START, new_job
-from windlass.testing.conformance.plans import chain
+from windlass.testing.conformance.graph_drafts import chain
 
 HOUR = 3_600_000
 

@@ -14,8 +14,8 @@ from windlass.core.lifecycle import Adopted, Outcome
 from windlass.core.links import Inject, Shape
 from windlass.store.jobs import Action
 from windlass.testing.conformance.bench import Bench, move, value
+from windlass.testing.conformance.graph_drafts import GraphDraft, chain, chord, done, failure, fan_out, group
 from windlass.testing.conformance.outcomes import DEAD
-from windlass.testing.conformance.plans import Plan, chain, chord, done, failure, fan_out, group
 
 BUDGET = 25
 BATCH = 90
@@ -27,46 +27,50 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
         yield bench
 
 
-def many(make: Callable[[str], Plan], count: int) -> list[Plan]:
+def many(make: Callable[[str], GraphDraft], count: int) -> list[GraphDraft]:
     return [make(f"g{n}") for n in range(count)]
 
 
-def chain_of_3(id: str) -> Plan:
+def chain_of_3(id: str) -> GraphDraft:
     return chain(*(f"{id}{part}" for part in "abc"), id=id)
 
 
-def chord_of_10(id: str) -> Plan:
+def chord_of_10(id: str) -> GraphDraft:
     members = [f"{id}m{n}" for n in range(10)]
-    plan = Plan(id)
+    plan = GraphDraft(id)
     for member in members:
         plan.job(member)
     return plan.join(f"{id}j", *members).job(f"{id}body", f"{id}j").end(f"{id}body")
 
 
-def diamond_of(id: str) -> Plan:
+def diamond_of(id: str) -> GraphDraft:
     plan = (
-        Plan(id).job(f"{id}a").join(f"{id}j", f"{id}a", shape=Shape.ONE).job(f"{id}b", f"{id}j").job(f"{id}c", f"{id}j")
+        GraphDraft(id)
+        .job(f"{id}a")
+        .join(f"{id}j", f"{id}a", shape=Shape.ONE)
+        .job(f"{id}b", f"{id}j")
+        .job(f"{id}c", f"{id}j")
     )
     return plan.join(f"{id}k", f"{id}b", f"{id}c").job(f"{id}d", f"{id}k").end(f"{id}d")
 
 
-def with_callbacks(id: str) -> Plan:
+def with_callbacks(id: str) -> GraphDraft:
     plan = group(*(f"{id}{part}" for part in "abc"), id=id)
     plan.job(f"{id}s", id, aftermath=True).job(f"{id}f", failure(id, Inject.NONE), aftermath=True)
     return plan.job(f"{id}d", done(id, Inject.NONE), aftermath=True)
 
 
-def fails_fast(id: str) -> Plan:
+def fails_fast(id: str) -> GraphDraft:
     return group(*(f"{id}{part}" for part in "abc"), id=id, fail_fast=True)
 
 
-def all_kinds() -> list[Plan]:
+def all_kinds() -> list[GraphDraft]:
     kinds = (chain_of_3, chord_of_10, diamond_of, with_callbacks, fails_fast)
     return [make(f"{make.__name__}{n}") for n in range(12) for make in kinds]
 
 
 FIRST_DIE = {f"g{n}a": DEAD for n in range(BATCH)}
-WORKLOADS: dict[str, tuple[Callable[[], list[Plan]], Mapping[str, Outcome]]] = {
+WORKLOADS: dict[str, tuple[Callable[[], list[GraphDraft]], Mapping[str, Outcome]]] = {
     "chains of 3": (lambda: many(chain_of_3, BATCH), {}),
     "chains that fail": (lambda: many(chain_of_3, BATCH), FIRST_DIE),
     "chords of 10": (lambda: many(chord_of_10, 20), {}),
@@ -126,14 +130,14 @@ async def test_jobs_that_wait_for_graphs_share_their_statements(bench: Bench, ma
 
 
 @pytest.mark.parametrize("plan", [chain("a", "b", "c"), chord(*(f"m{n}" for n in range(10))), fan_out(400)])
-async def test_to_submit_keeps_to_the_budget(bench: Bench, plan: Plan) -> None:
+async def test_to_submit_keeps_to_the_budget(bench: Bench, plan: GraphDraft) -> None:
     with statements(bench) as seen:
         await bench.submit(plan)
     assert len(seen) <= 16, seen
 
 
 @pytest.mark.parametrize("plan", [chain("a", "b", "c"), chord(*(f"m{n}" for n in range(10))), group("a", "b")])
-async def test_to_retry_a_failed_workflow_keeps_to_the_budget(bench: Bench, plan: Plan) -> None:
+async def test_to_retry_a_failed_workflow_keeps_to_the_budget(bench: Bench, plan: GraphDraft) -> None:
     await bench.submit(plan)
     worker = await bench.worker()
     await bench.play(worker, dict.fromkeys(plan.jobs, DEAD))

@@ -19,9 +19,18 @@ from windlass.errors import StoreError
 from windlass.store.jobs import Action
 from windlass.store.machine.graphs import spreading, todos
 from windlass.testing.conformance.bench import Bench, move, value
+from windlass.testing.conformance.graph_drafts import (
+    After,
+    DraftNode,
+    GraphDraft,
+    chain,
+    chord,
+    failure,
+    fan_out,
+    group,
+)
 from windlass.testing.conformance.graph_stop import aftermath
 from windlass.testing.conformance.outcomes import DEAD, DONE
-from windlass.testing.conformance.plans import After, Node, Plan, chain, chord, failure, fan_out, group
 
 OF_GRAPHS = ("graphs", "nodes", "links", "parts", "todos", "watches")
 
@@ -102,7 +111,7 @@ async def test_many_ends_that_nothing_leads_to_again_do_not_wait_for_each_other(
     monkeypatch.setattr(todos, "WORK", 4)
     ids = [f"g{n}" for n in range(12)]
     for id in ids:
-        await bench.submit(Plan(id).job(f"{id}.a").end(failure(f"{id}.a")))
+        await bench.submit(GraphDraft(id).job(f"{id}.a").end(failure(f"{id}.a")))
     worker = await bench.worker()
     await bench.play(worker)
     assert await bench.states(*ids) == ["failed"] * 12
@@ -114,16 +123,16 @@ async def test_many_ends_that_nothing_leads_to_again_do_not_wait_for_each_other(
 # -- what is left behind
 
 
-def chord_behind(plan: Plan) -> Plan:
+def chord_behind(plan: GraphDraft) -> GraphDraft:
     """A callback that is a chord: it has a join of its own."""
     for id in ("c1", "c2"):
         plan.job(id, failure(plan.id, Inject.NONE), aftermath=True)
-    plan._add(Node("cj", (After("c1"), After("c2")), Shape.MANY, 0, True, {}))
+    plan._add(DraftNode("cj", (After("c1"), After("c2")), Shape.MANY, 0, True, {}))
     return plan.job("c3", "cj", aftermath=True)
 
 
 Fate = dict[str, Any]
-PLANS: dict[str, tuple[Callable[[], Plan], Fate]] = {
+PLANS: dict[str, tuple[Callable[[], GraphDraft], Fate]] = {
     "a chain": (lambda: chain("a", "b", "c"), {}),
     "a chord": (lambda: chord(*(f"m{n}" for n in range(30))), {}),
     "a failed chord": (lambda: chord("a", "b", "c"), {"b": DEAD}),
@@ -209,7 +218,7 @@ async def test_a_job_of_its_own_costs_no_statement_about_graphs(bench: Bench) ->
         claims = await worker.claim()
         await worker.exchange([move(claim, DONE) for claim in claims])
     assert not [sql for sql in alone if about_graphs(sql)]
-    await bench.submit(Plan().job("later", delay=60_000).end("later"))
+    await bench.submit(GraphDraft().job("later", delay=60_000).end("later"))
     with statements(bench) as beside:
         await bench.add("j3", "j4")
         claims = await worker.claim()
@@ -244,7 +253,7 @@ async def test_chains_that_go_on_side_by_side_share_their_statements(bench: Benc
 
 async def test_a_join_with_many_edges_is_written_in_small(bench: Bench, tmp_path: Path) -> None:
     """Its row is written for every job before it: the edges must not be in it."""
-    plan = Plan()
+    plan = GraphDraft()
     ids = [f"member-with-a-long-id-{n:03}" for n in range(250)]
     for id in ids:
         plan.job(id)
