@@ -28,6 +28,21 @@ MISSING = ("missing", "could not import")
 
 
 def pytest_configure() -> None:
+    _hear_signals()
+    _free_hypothesis_of_the_clock()
+
+
+def _free_hypothesis_of_the_clock() -> None:
+    """A slow machine is no failure, and what several processes write about examples into one folder slows them all."""
+    try:
+        from hypothesis import settings
+    except ImportError:
+        return
+    settings.register_profile("windlass", settings(), deadline=None, database=None)
+    settings.load_profile("windlass")
+
+
+def _hear_signals() -> None:
     """Hear the signals that tests send, and let the processes they start hear them: a shell that runs this in the
     background, nohup and some CI runners hand them down ignored."""
     for name, handler in HEARD.items():

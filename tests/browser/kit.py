@@ -24,7 +24,7 @@ from windlass.calls.handle import JobInfo
 
 ROOT = Path(__file__).parents[2]
 USER, PASSWORD = "ann", "a-long-password"
-SECONDS = 30.0
+SECONDS = 60.0
 """Patience with processes on a machine that does other things as well."""
 
 

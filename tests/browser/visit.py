@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Locator, Page, Request, expect
 from tests.browser.kit import PASSWORD, SECONDS, USER, Live
 from tests.servers.process import wait_until
 
-WAIT = 15_000
+WAIT = 45_000
 """Patience with a page, in ms."""
 
 expect.set_options(timeout=WAIT)

@@ -13,7 +13,7 @@ from typing import Any
 from windlass.celery import Celery, chain, group
 from windlass.celery.exceptions import Reject
 
-WAIT = 20
+WAIT = 60
 
 
 @contextmanager

@@ -20,7 +20,7 @@ SHORT = {"lease": "1.5s", "beat": "0.4s"}
 """Settings under which a dead worker is noticed within a test's patience."""
 
 
-async def eventually(check: Callable[[], Any], timeout: float = 20.0, every: float = 0.01) -> Any:
+async def eventually(check: Callable[[], Any], timeout: float = 60.0, every: float = 0.01) -> Any:
     """The first true answer of ``check`` (plain or async), or an error that shows the last one."""
     deadline = time.monotonic() + timeout
     while True:
@@ -34,7 +34,7 @@ async def eventually(check: Callable[[], Any], timeout: float = 20.0, every: flo
         await asyncio.sleep(every)
 
 
-def soon(check: Callable[[], Any], timeout: float = 20.0, every: float = 0.01) -> Any:
+def soon(check: Callable[[], Any], timeout: float = 60.0, every: float = 0.01) -> Any:
     """``eventually`` for tests without a loop."""
     deadline = time.monotonic() + timeout
     while not (answer := check()):
@@ -44,7 +44,7 @@ def soon(check: Callable[[], Any], timeout: float = 20.0, every: float = 0.01) -
     return answer
 
 
-async def within(awaitable: Awaitable[Any], seconds: float = 20.0) -> Any:
+async def within(awaitable: Awaitable[Any], seconds: float = 60.0) -> Any:
     """The answer, or TimeoutError: no test hangs on a handle."""
     async with asyncio.timeout(seconds):
         return await awaitable
@@ -115,7 +115,7 @@ class WorkerProcess:
     def kill(self) -> None:
         self.signal(signal.SIGKILL)
 
-    def wait(self, timeout: float = 20.0) -> int:
+    def wait(self, timeout: float = 60.0) -> int:
         return self.process.wait(timeout)
 
     def end(self) -> None:

@@ -48,7 +48,7 @@ class Pool(ProcessPool):
         return next(data for name, kind, data in self.messages if (name, kind) == (job_id, "up"))
 
 
-async def until(condition: Callable[[], bool], timeout: float = 15) -> None:
+async def until(condition: Callable[[], bool], timeout: float = 60) -> None:
     deadline = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < deadline, "did not happen in time"

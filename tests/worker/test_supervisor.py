@@ -43,7 +43,7 @@ sys.exit(run_supervisor(argv, SupervisorOptions(**options), report_dead, logging
 """
 
 
-def until(condition: Callable[[], Any], what: str = "it", timeout: float = 20) -> Any:
+def until(condition: Callable[[], Any], what: str = "it", timeout: float = 60) -> Any:
     deadline = time.monotonic() + timeout
     while not (result := condition()):
         assert time.monotonic() < deadline, f"{what} did not happen in time"
@@ -97,7 +97,7 @@ class Run:
         until(lambda: len(self.events(event)) >= count, f"{count} x {event}")
         return self.pids(event)
 
-    def wait(self, timeout: float = 20) -> int:
+    def wait(self, timeout: float = 60) -> int:
         return self.process.wait(timeout)
 
     def signal(self, number: int) -> None:
