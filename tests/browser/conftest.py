@@ -1,4 +1,6 @@
-"""One Chromium for all tests of the process, in a thread of its own; an open shop on each engine.
+"""One Chromium for all tests of the folder, in a thread of its own; an open shop on each engine.
+
+Both are closed when the folder is done: open, they would go on drawing and asking beside all other tests.
 
 Playwright's sync calls keep an event loop running in the thread they are made from, where no async test could run any
 more. So the browser has its own thread, and the tests of this folder run in it.
@@ -45,7 +47,7 @@ def chromium() -> str:
     return found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     path = chromium()
 
@@ -58,7 +60,7 @@ def browser() -> Iterator[Browser]:
     thread.submit(lambda: (browser.close(), playwright.stop())).result()
 
 
-@pytest.fixture(scope="session", params=["sqlite", "redis"])
+@pytest.fixture(scope="package", params=["sqlite", "redis"])
 def live(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     """A shop with a worker and a dashboard, shared by all tests: each uses jobs, queues and names of its own."""
     chromium()
@@ -72,7 +74,7 @@ def live(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         yield live
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def filled(live: Live) -> Filled:
     return fill(live)
 
