@@ -38,7 +38,7 @@ class Enqueued:
 
 
 def arguments(app: Windlass, job: NewJob) -> dict[str, Any]:
-    """Typed where the task is declared here, plain JSON otherwise."""
+    """A job's arguments: typed if the app declares the task, plain JSON if not."""
     plain: dict[str, Any] = decode_any(job.payload)
     task = app.tasks.get(job.task)
     if task is None or task.version != job.version:

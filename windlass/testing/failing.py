@@ -1,6 +1,6 @@
 """A store that fails on order: before a call, after it (the reply is lost), late, or twice. For tests of callers.
 
-It stands around any store and has the whole contract. It decides nothing by itself: without orders it is transparent.
+It wraps any store and has the whole contract. Without orders it changes nothing.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ class FailOrder(msgspec.Struct):
 
 
 class Faults:
-    """The orders, obeyed first come first served per operation, and a count of the calls. Shared by many stores."""
+    """The orders, carried out first come first served per operation, and a count of the calls. Many stores may share
+    them.
+    """
 
     def __init__(self) -> None:
         self._orders: list[FailOrder] = []
@@ -92,7 +94,7 @@ class Faults:
             self._orders.append(fault)
 
     def take(self, operation: str) -> FailOrder | None:
-        """What is ordered for this call, used up by it."""
+        """The order for this call; it is used up."""
         with self._lock:
             self.calls[operation] += 1
             fault = next((fault for fault in self._orders if fault.operation == operation), None)

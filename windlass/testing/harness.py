@@ -64,7 +64,7 @@ class Drained(msgspec.Struct, frozen=True):
 
 
 class Harness:
-    """``faults`` takes orders to fail; ``store`` is the memory store itself, which obeys none; ``clock`` moves."""
+    """``faults`` takes orders to fail; ``store`` is the memory store itself, which never fails; ``clock`` moves."""
 
     def __init__(self, app: Windlass, *, clock: VirtualClock | None = None, inline: bool = False) -> None:
         self.app, self.clock, self.inline = app, clock or VirtualClock(), inline
@@ -106,7 +106,7 @@ class Harness:
                 await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(client.close(), client.loop))
 
     def _leave(self) -> list[Client]:
-        """The app as it was before; answers the clients it opened meanwhile."""
+        """Restore the app as it was before. Answers the clients it opened meanwhile."""
         opened = list(self.app._clients.values())
         self.app._clients, self.app.store_factory = self._clients, None
         self.faults.clear()
@@ -172,7 +172,9 @@ class Harness:
             await shift.stop()
 
     def wait_for(self, ids: Sequence[str]) -> None:
-        """Someone waits for these results: let the worker run more than one job, for it may be a job that waits."""
+        """A caller waits for these results: let the worker run more than one job, as one of them may be the job that
+        waits.
+        """
         self._awaited.update(ids)
         if self._shift is not None:
             self._shift.nudge()
@@ -274,11 +276,11 @@ def close_from_outside(client: Client) -> None:
 
 
 class Recorder(MemoryStore):
-    """The memory store of a harness: it remembers what was accepted, and says when a result is waited for."""
+    """The memory store of a harness: it remembers accepted jobs, and reports when a result is waited for."""
 
     def __init__(self, url: str, harness: Harness) -> None:
         plain = harness.app.settings.for_store(harness.app.name)
-        # Audits look for damage there cannot be here, and each would be a stop on the way of the clock.
+        # Audits look for damage that cannot happen here, and the clock would stop for each.
         settings = msgspec.structs.replace(plain, keep=Keep(), audit_every=FOREVER)
         super().__init__(url, settings, harness.clock)
         self._harness = harness

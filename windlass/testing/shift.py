@@ -1,7 +1,7 @@
-"""A worker for tests: it works off what is due, one job after the other, and goes.
+"""A worker for tests: it works off what is due, one job after the other, and stops.
 
 It runs jobs with the real executor and runner, so retries, timeouts, middleware and hooks are those of production. It
-has no heartbeat, no process pool and no clock of its own: the harness that uses it owns the time.
+has no heartbeat, no process pool and no clock of its own: the harness that uses it moves the time.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ RESENDS = 100
 
 
 class Shift:
-    """One life of the test worker. ``raise_errors``: what a task raises comes out of ``work_off``, once settled."""
+    """One life of the test worker. ``raise_errors``: what a task raises comes out of ``work_off``, once it is
+    settled.
+    """
 
     def __init__(
         self, app: Windlass, store: Store, id: str, *, awaited: Callable[[], int], inline: bool, raise_errors: bool,
@@ -116,16 +118,16 @@ class Shift:
                 pass
             await self._tell()
             await self._beat()
-            # A workflow may have more to do at once than fits one step: ends to spread, and jobs they will start.
+            # A workflow may have more todos than fit one step: ends to spread, and the jobs they start.
             if not await self._run_due() and swept.next_check != 0:
                 return
 
     async def _tell(self) -> int:
-        """Make the jobs of notices; ms until there is another to make, or -1."""
+        """Make the jobs of notices. Answers the ms until there is another to make, or -1."""
         return await self._insist(self._notifier.catch_up) if self._notifier is not None else -1
 
     async def _run_due(self) -> bool:
-        """Whether there was anything to run."""
+        """Run what is due. Answers whether there was anything."""
         ran = False
         while True:
             granted = await self._round()
@@ -134,20 +136,21 @@ class Shift:
                 return ran
             if granted and self._has_room(0):
                 continue
-            self._executor.start_gathered()  # nothing more comes, whatever time they would wait for
+            self._executor.start_gathered()  # no more jobs come, so batches need not wait
             if not self._executor.finished:
                 await self._news.wait()
             self._news.clear()
 
     def _has_room(self, settling: int) -> bool:
-        """One job at a time, so that tests know what runs when; for each result that is waited for, one more.
+        """Whether another job may start: one at a time, so that tests know what runs when, and one more for each
+        awaited result.
 
-        It may be a running job that waits, perhaps for one that has not been started.
+        The job that waits may be a running one, and it may wait for a job that has not started.
         """
         return len(self._executor.held) - settling - self._executor.gathering <= self._awaited()
 
     async def _round(self) -> bool:
-        """One exchange: settle, and start the next job; whether there was one."""
+        """One exchange: settle, and start the next job. Answers whether there was one."""
         executor = self._executor
         moves = executor.finished[:]
         del executor.finished[:]
@@ -169,7 +172,7 @@ class Shift:
         return bool(reply.claims)
 
     async def _beat(self) -> BeatReply:
-        """Present this worker: it listens to every queue there is by now."""
+        """Present this worker, which serves every queue that exists by now."""
         known = {queue.name for queue in await self._insist(self._store.queues)}
         self._queues = sorted(known | set(default_queues(self._app)))
         presence = Presence(
@@ -179,7 +182,7 @@ class Shift:
         return await self._insist(lambda: self._store.beat(presence, self._seq, list(self._executor.held)))
 
     async def _insist(self, call: Callable[[], Awaitable[T]]) -> T:
-        """Send again what got no answer, as a worker does, but not forever."""
+        """Repeat a call without an answer, as a worker does, but not forever."""
         for _ in range(RESENDS - 1):
             try:
                 return await call()
@@ -193,7 +196,7 @@ class Shift:
         self._news.set()
 
     def nudge(self) -> None:
-        """Look again: a result is waited for. From any thread."""
+        """Look again: a result is waited for. Any thread may call this."""
         self._loop.call_soon_threadsafe(self._news.set)
 
     # -- errors
@@ -256,7 +259,7 @@ class InlineThreads(KeepingThreads):
                 raise
 
     def inject(self, run: Run, kind: type[BaseException]) -> None:
-        """Nothing can interrupt the thread that would have to do it."""
+        """Do nothing: the thread that would have to interrupt the task is the one that runs it."""
 
 
 class InlineChildren(Children):
@@ -268,7 +271,7 @@ class InlineChildren(Children):
 
     async def run(self, run: Run, started: Callable[[], None]) -> Outcome:
         started()
-        run.layers = self._layers  # the app's own run around this, as they run around a child
+        run.layers = self._layers  # the app's own layers run around this, as around a child
         if run.app.tasks[run.claim.task].is_async:
             outcomes: list[Outcome] = []
             await run_on_loop(run, lambda _, outcome: outcomes.append(outcome))

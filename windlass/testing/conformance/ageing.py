@@ -11,7 +11,7 @@ AGED = Terms(ageing=1_000)
 
 
 class AgeingRules:
-    """Jobs with ``terms.ageing`` precede by one level whoever came that much later."""
+    """A job with ``terms.ageing`` gains one priority level for every so many ms of waiting."""
 
     async def test_it_changes_nothing_among_jobs_that_came_together(self, bench: Bench) -> None:
         for id, priority in (("low", 1), ("a", 5), ("high", 9), ("b", 5)):

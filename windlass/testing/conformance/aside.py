@@ -1,4 +1,6 @@
-"""Jobs a worker does not declare: set aside for those who do, and parked when nobody alive does for long enough."""
+"""Jobs whose task a worker does not declare: set aside for workers that do, and parked if no live worker does for long
+enough.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ BOTH = {"t": Declared(), "new": Declared()}
 
 
 async def set_aside(bench: Bench, *ids: str, **fields: object) -> Hand:
-    """Jobs of task ``new``, which worker ``old`` has looked at and does not declare."""
+    """Jobs of task ``new``, which worker ``old`` has met and does not declare."""
     await bench.add(*ids, task="new", **fields)
     old = await bench.worker("old")
     assert await old.claim() == []

@@ -1,6 +1,6 @@
-"""What the rules are tested with: a clock moved by hand, a worker driven by hand, and a listener that counts.
+"""The tools of the rules: a clock moved by hand, a worker driven by hand, and a listener that counts.
 
-Nothing here sleeps. Time passes only when a test says so; news from a store is awaited with a deadline.
+Nothing here sleeps. Time passes only when a test moves the clock; messages of a store are awaited with a deadline.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class ManualClock:
 
 
 class Listener:
-    """Receives what is sent to one name: ``messages`` as they came, empty ones being wake-ups."""
+    """Receives what is sent to one name: ``messages`` in order; an empty one is a wake-up."""
 
     def __init__(self, store: Store, name: str) -> None:
         self.store = store
@@ -95,7 +95,7 @@ class Listener:
         return [one for batch in self.messages for one in batch if not one.id.startswith("marker-")]
 
     async def until(self, done: Callable[[], bool], what: str) -> None:
-        """Wait for news that make ``done`` true; fail with ``what`` when they do not come."""
+        """Wait for messages that make ``done`` true; fail with ``what`` if they do not come."""
         try:
             async with asyncio.timeout(PATIENCE):
                 while not done():
@@ -105,7 +105,7 @@ class Listener:
             raise AssertionError(f"{self.name} waited in vain for {what}; got {self.messages}") from None
 
     async def told(self, *ids: str) -> list[Finished]:
-        """Wait until all of these were announced; everything announced so far."""
+        """Wait until the ends of all these jobs were announced. Answers everything announced so far."""
         await self.until(lambda: set(ids) <= {one.id for one in self.news}, f"news of {ids}")
         return self.news
 
@@ -113,7 +113,7 @@ class Listener:
         await self.until(lambda: self.wakes >= times, f"{times} wake-up(s)")
 
     async def flush(self) -> None:
-        """Wait until whatever was sent to this name before has arrived: a marker is sent behind it."""
+        """Wait until everything sent to this name before has arrived: a marker is sent after it."""
         marker = f"marker-{uuid4()}"
         await self.store.insert([new_job(marker, queue="markers", delay=HOUR)])
         await self.store.watch(self.name, [marker])
@@ -141,12 +141,12 @@ class Hand:
         assert not (await self.beat()).gone
 
     async def beat(self, acked: int | None = None, held: Iterable[str] | None = None) -> BeatReply:
-        """A beat; what is not given is told as it is."""
+        """Beat. Arguments that are not given are what the worker knows itself."""
         acked = self.acked if acked is None else acked
         return await self.store.beat(self.presence, acked, list(self.held if held is None else held))
 
     async def exchange(self, moves: Sequence[Transition] = (), want: int | Want = 0) -> ExchangeReply:
-        """The next exchange. A number wants as many from each of the worker's queues and together."""
+        """Make the next exchange. A number wants that many jobs in all, from any of the worker's queues."""
         if isinstance(want, int):
             want = Want([(queue, want) for queue in self.presence.queues], want)
         self.seq += 1
@@ -159,7 +159,7 @@ class Hand:
         return reply
 
     async def lost_reply(self, moves: Sequence[Transition] = (), want: int = 0) -> ExchangeReply:
-        """An exchange of which this worker never sees the answer (the test does)."""
+        """An exchange whose answer this worker never sees (the test does)."""
         held, acked = dict(self.held), self.acked
         reply = await self.exchange(moves, want)
         self.held, self.acked = held, acked
@@ -173,7 +173,7 @@ class Hand:
         return (await self.exchange(want=total)).claims
 
     async def ids(self, total: int = 10) -> list[str]:
-        """Claim, and say in which order the jobs came."""
+        """Claim jobs, and answer their ids in the order they came."""
         return [claim.id for claim in await self.claim(total)]
 
     async def take(self, id: str | None = None) -> Claim:
@@ -187,12 +187,12 @@ class Hand:
         return await self.exchange([move(claim, outcome, **changed)])
 
     async def finish(self, *claims: Claim) -> None:
-        """Settle these claims as succeeded; every one must be accepted."""
+        """Settle these claims as succeeded; the store must accept all."""
         reply = await self.exchange([move(claim, Succeeded(b'"done"')) for claim in claims])
         assert not reply.refused
 
     async def note(self, claim: Claim, *lines: str, progress: bytes | None = None, fence: Fence | None = None) -> bool:
-        """Log lines and progress of a claim; whether they were taken."""
+        """Send log lines and progress of a claim. Answers whether they were accepted."""
         note = Note(claim.id, fence or claim.fence, progress, [("info", line) for line in lines])
         return not await self.store.note(self.id, [note])
 
@@ -246,12 +246,12 @@ class Bench:
         return await self.store.change(Change(action=action, **fields), ids)
 
     async def tune(self, gate: str, **fields: Any) -> GateInfo:
-        """Change one gate; the gate as it is then."""
+        """Change one gate. Answers the gate after that."""
         [info] = await self.store.tune([Tuning(name=gate, **fields)])
         return info
 
     async def limit(self, gate: str, **limits: Any) -> GateInfo:
-        """What an operator says of a gate, in place of all he said before."""
+        """Set the operator's limits of a gate, in place of all earlier ones."""
         info = await self.tune(gate, tuned=Limits(**limits))
         assert info.changed
         return info
@@ -321,9 +321,9 @@ class Bench:
         raise AssertionError("after 1,000 sweeps there is still something to do")
 
     async def play(self, hand: Hand, outcomes: Mapping[str, Outcome] | None = None, total: int = 10) -> list[str]:
-        """Run whatever there is to run until there is no more; which jobs ran, in order.
+        """Run jobs until there are no more. Answers which ran, in order.
 
-        A job's value is its own id, unless another outcome is given for it. A given outcome is played once.
+        A job's value is its own id, unless an outcome is given for it, which is used once.
         """
         ran: list[str] = []
         left = dict(outcomes or {})
@@ -341,7 +341,7 @@ class Bench:
         raise AssertionError(f"it never ends; the last to run were {ran[-10:]}")
 
     async def passes(self, ms: int, *alive: Hand) -> list[SweepReply]:
-        """Time passes as in service: in steps that are no jump, with a beat of those alive and a sweep at each."""
+        """Let time pass as in service: in steps that are no jump, each with a beat of the live workers and a sweep."""
         replies = []
         while ms > 0:
             self.clock.advance(min(ms, STEP))
@@ -352,7 +352,7 @@ class Bench:
         return replies
 
     async def now(self) -> int:
-        """The store's now, read off a job accepted at this moment."""
+        """The store's time, read from a job that is accepted now."""
         id = f"probe-{uuid4()}"
         await self.add(id, queue="probes")
         return (await self.job(id)).enqueued_at
@@ -408,7 +408,7 @@ def presence(
 
 
 def move(claim: Claim, outcome: Outcome, **changed: Any) -> Transition:
-    """The transition an outcome makes, with some of its fields changed to what a test needs."""
+    """The transition an outcome makes, with some of its fields changed."""
     made = decide(claim, outcome)
     for name, value in changed.items():
         setattr(made, name, value)

@@ -1,9 +1,8 @@
-"""A model of gates and lanes: which jobs may start at a moment, and when time alone will let another start.
+"""A model of gates and lanes: which jobs may start at a moment, and when time alone lets another start.
 
-It is pure and slow: it keeps no lane that waits and no opening, but judges every ready job anew from the rules. It does
-not say which job an engine grants first. It says whether a grant was allowed, and whether something was left that had
-to be granted: so an engine may be compared with it in any life. Jobs that age, are unique or must run alone are not its
-business.
+It is pure and slow: it keeps no waiting lanes and no openings, and judges every ready job anew from the rules. It does
+not say which job an engine grants first, but whether a grant was allowed, and whether a job was left that had to be
+granted. So an engine can be compared with it in any life. Jobs that age, are unique or must run alone are left out.
 """
 
 from __future__ import annotations
@@ -20,7 +19,9 @@ NEVER = 1 << 60
 
 @dataclass
 class Card:
-    """A job. ``place``: its rank among jobs of its priority; ``kept``: its place in a strict lane, 0 for none yet."""
+    """A job. ``place``: its rank among jobs of its priority; ``kept``: its place in a strict lane, 0 if it has none
+    yet.
+    """
 
     id: str
     task: str
@@ -64,7 +65,7 @@ class Gate:
 
 @dataclass
 class Strict:
-    """A strict lane: who has it, the number it expects, and since when its head has stood there."""
+    """A strict lane: the job that has it, the number it expects, and since when its head has stood there."""
 
     holder: str = ""
     expected: int = 1
@@ -125,7 +126,7 @@ class FlowWorld:
         self.look()
 
     def end(self, card: Card, state: State | None) -> None:
-        """It is over, or gone (None)."""
+        """The job is over, or deleted (None)."""
         self.leave_lane(card)
         card.worker, card.due, card.asked = "", 0, False
         if state is None:
@@ -159,7 +160,7 @@ class FlowWorld:
         return self.stricts.setdefault((card.queue, card.lane), Strict())
 
     def look(self) -> None:
-        """Note who stands at the head of each strict lane, and since when."""
+        """Note which job stands at the head of each strict lane, and since when."""
         for card in self.jobs.values():
             if is_strict(card.lane):
                 self.strict(card)
@@ -170,7 +171,7 @@ class FlowWorld:
                 strict.head, strict.since = head, self.now
 
     def stood(self, queue: str, lane: str) -> int:
-        """When the number before a head will have been waited for long enough."""
+        """When the number missing before a head will have been waited for long enough."""
         strict = self.stricts[queue, lane]
         terms = self.jobs[strict.head].terms
         return strict.since + (terms.gap if terms else 0)
@@ -197,7 +198,7 @@ class FlowWorld:
         return names
 
     def limits(self, name: str, card: Card) -> Limits:
-        """What holds at a gate for a job."""
+        """The limits in effect at a gate for a job."""
         if not name.startswith("key:") or card.terms is None:
             return self.gates[name].limits if name in self.gates else NO_LIMITS
         said = self.gates.get(queue_gate(card.queue), Gate()).limits
@@ -205,7 +206,7 @@ class FlowWorld:
         return Limits(limit=limit, rate=card.terms.key_rate if said.key_rate is None else said.key_rate)
 
     def tune(self, name: str, **said: Limits) -> None:
-        """What the code (``declared``) or an operator (``tuned``) says of a gate."""
+        """Set what the code (``declared``) or an operator (``tuned``) says of a gate."""
         gate = self.gates.setdefault(name, Gate())
         before = gate.limits.rate
         gate.declared, gate.tuned = said.get("declared", gate.declared), said.get("tuned", gate.tuned)
@@ -234,7 +235,7 @@ class FlowWorld:
     # -- grants
 
     def grant(self, id: str, worker: str, sight: Sight) -> None:
-        """A job was granted; fails if the rules do not allow it."""
+        """Note a grant. Fails if the rules do not allow it."""
         card = self.jobs[id]
         assert card.state is State.READY, f"{id} was granted and is {card.state}"
         assert card.queue in sight.queues, f"{id} of {card.queue} was granted to a worker of {sight.queues}"
@@ -253,7 +254,7 @@ class FlowWorld:
     def check_place(self, card: Card, sight: Sight) -> None:
         lane = self.in_lane(card.queue, card.lane) if card.lane else []
         if not is_strict(card.lane):
-            # What somebody does not declare may have been set aside, and has no lane then.
+            # A job that a worker does not declare may have been set aside, and then has no lane.
             before = lane[: lane.index(card)] if lane and card.task in self.common else []
             passed = [one.id for one in before if one.task in self.common]
             assert not passed, f"{card.id} was granted before {passed}, which stand before it in {card.lane}"
@@ -270,7 +271,7 @@ class FlowWorld:
     # -- what must be granted
 
     def heads(self, queue: str, sight: Sight) -> list[tuple[Card, int]]:
-        """Jobs of which one may be sure that they are looked at, each with the instant its lane lets it go."""
+        """The jobs that an engine surely looks at, each with the instant at which its lane gives it."""
         found: list[tuple[Card, int]] = []
         for lane in {card.lane for card in self.ready_of(queue)} - {""}:
             cards = self.in_lane(queue, lane)
@@ -287,20 +288,22 @@ class FlowWorld:
         return [(card, at) for card, at in found if card.task in sight.tasks]
 
     def unkeyed(self, queue: str) -> Iterator[tuple[Card, int]]:
-        """The first of each task in the plain order or its task's lane, where one that may not start keeps the rest."""
+        """The first job of each task in the plain order or its task's lane, where a head that may not start blocks the
+        rest.
+        """
         plain = [card for card in self.ready_of(queue) if not card.lane]
         for task in {card.task for card in plain}:
             cards = sorted((card for card in plain if card.task == task), key=by_place)
             yield cards[0], max(self.gates_open(card) for card in cards)
 
     def gates_open(self, card: Card) -> int:
-        """When all its gates but its queue's are open for a job."""
+        """The instant at which all gates of a job but its queue's are open."""
         return max(self.now, *(self.opens_at(name, card) for name in self.names(card)[1:]))
 
     def starts(self, sight: Sight) -> dict[str, int]:
-        """When each of the heads may start, as far as time alone decides; NEVER are left out.
+        """When each of the heads may start, as far as time alone decides; those at NEVER are left out.
 
-        If the queue's own gate is closed for one that could start, the whole queue is left for it.
+        If the queue's own gate is closed for a job that could start, the engine may leave the whole queue.
         """
         found: dict[str, int] = {}
         for queue in sight.queues:
@@ -311,7 +314,7 @@ class FlowWorld:
         return found
 
     def startable(self, sight: Sight) -> set[str]:
-        """Jobs of which a worker that has room must not be denied all."""
+        """Jobs of which a worker with room must be granted at least one."""
         return {id for id, at in self.starts(sight).items() if at <= self.now}
 
     def next_start(self, sight: Sight) -> int:

@@ -29,7 +29,7 @@ each_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 def a_second(burst: int = 1) -> Rate:
-    """One unit a second."""
+    """A rate of one unit per second."""
     return Rate(1_000_000, burst)
 
 
@@ -38,7 +38,7 @@ async def held(bench: Bench, gate: str) -> int:
 
 
 class TuneRules:
-    """A gate is what an operator said of it over what the code says; versions guard it."""
+    """A gate holds what an operator said, over what the code says; versions guard both."""
 
     async def test_a_gate_nobody_tuned_does_not_exist_and_says_nothing(self, bench: Bench) -> None:
         await bench.add("a")

@@ -1,4 +1,4 @@
-"""A job that starts a graph of its own and waits for it: to run again behind it, or to be replaced by its value."""
+"""A job that starts a graph of its own and waits for it: it runs again after the graph, or takes the graph's value."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from windlass.testing.conformance.outcomes import DEAD, RETRY_NOW
 
 
 def inner(*ids: str, id: str = "c", parent: str = "p", on: On = On.SUCCESS) -> GraphDraft:
-    """The graph ``c`` of the job ``p``: a chain of jobs in a queue of its own, so that only who wants to runs them."""
+    """The graph ``c`` of the job ``p``: a chain of jobs in a queue of its own, which only a worker of that
+    queue runs.
+    """
     plan = GraphDraft(id, parent=parent, parent_on=on)
     before: list[str] = []
     for one in ids:
@@ -23,7 +25,7 @@ def inner(*ids: str, id: str = "c", parent: str = "p", on: On = On.SUCCESS) -> G
 
 
 async def adopt(bench: Bench, hand: Hand, claim: Claim, plan: GraphDraft, replaced: bool = False) -> None:
-    """Stage the graph and settle the job with it; both must be taken."""
+    """Stage the graph and settle the job with it; the store must accept both."""
     assert (await bench.stage(plan)).status is Accept.ACCEPTED
     reply = await hand.settle(claim, Adopted(plan.id, replaced))
     assert reply.refused == [], f"{claim.id} could not adopt {plan.id}"

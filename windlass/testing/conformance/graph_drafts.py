@@ -1,7 +1,7 @@
-"""Small graphs for the rules: nodes are named by the tests, edges run from what a node comes after.
+"""Small graphs for the rules. Tests name the nodes; edges lead to a node from those it comes after.
 
-A plan counts, links and digests; what it means is for the engines to say. This is not how workflows are compiled: the
-rules hold for any graph, also for those no builder makes.
+A draft counts nodes, links them and makes the digest; engines say what it means. It is not how workflows are planned:
+the rules hold for any graph, also for those that no builder makes.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ class DraftNode(NamedTuple):
 
 
 class GraphDraft:
-    """A graph in the making: ``Plan("g").job("a").job("b", "a").end("b")``. Nodes keep the order they were added in."""
+    """A graph in the making: ``GraphDraft("g").job("a").job("b", "a").end("b")``. Nodes keep the order they were added
+    in.
+    """
 
     def __init__(self, id: str = "g", *, parent: str = "", parent_on: On = On.SUCCESS, **fields: Any) -> None:
         self.id, self.parent, self.parent_on, self.fields = id, parent, parent_on, fields
@@ -109,7 +111,7 @@ def _record(node: DraftNode, outs: list[Out]) -> NewJob:
 
 
 def chain(*ids: str, id: str = "g", parent: str = "", **fields: Any) -> GraphDraft:
-    """One after the other, the end behind the last. ``fields`` are those of the graph."""
+    """Jobs one after the other, and the end after the last. ``fields`` are those of the graph."""
     plan = GraphDraft(id, parent=parent, **fields)
     for before, one in zip([None, *ids], ids, strict=False):
         plan.job(one, *([before] if before else []))
@@ -117,7 +119,7 @@ def chain(*ids: str, id: str = "g", parent: str = "", **fields: Any) -> GraphDra
 
 
 def group(*ids: str, id: str = "g", on: On = On.SUCCESS, spare: int = 0, parent: str = "", **fields: Any) -> GraphDraft:
-    """Side by side; the end is the list of their values."""
+    """Jobs side by side; the end is the list of their values."""
     plan = GraphDraft(id, parent=parent, **fields)
     for one in ids:
         plan.job(one)

@@ -18,7 +18,7 @@ from windlass.testing.conformance.outcomes import DEAD
 
 
 async def nothing_is_seen(bench: Bench, plan: GraphDraft) -> None:
-    """As if this graph had never been heard of."""
+    """Check that no read shows anything of this graph."""
     assert await bench.store.get(plan.ids) == [None] * len(plan.ids)
     assert await bench.store.graph(plan.id) is None
     assert (await bench.store.graphs()).graphs == []

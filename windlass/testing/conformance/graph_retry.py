@@ -1,4 +1,4 @@
-"""Trying a part of a workflow again: what was given up waits anew, what ran does not run twice. And deleting."""
+"""Retrying a part of a workflow: nodes that were given up wait again, and jobs that ran do not run twice."""
 
 from __future__ import annotations
 

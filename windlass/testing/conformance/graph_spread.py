@@ -1,4 +1,4 @@
-"""What the end of a node means for those behind it: each edge is met or broken, and the last one decides."""
+"""What the end of a node means for the nodes behind it: each edge is met or broken, and the last one decides."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What becomes of a graph, told from the rules alone: a model to hold engines against.
+"""What becomes of a graph, worked out from the rules alone: a model to compare engines with.
 
 ``foretell(plan, deeds)`` answers what every node has come to after these deeds, which are what workers and people did,
-in order. It shares no code with the engines or with ``core.graph``: no counters, no records, no bounded steps; each
-deed is followed to its last consequence at once. Blame is told as a set: which of two edges broke first may be open.
+in order. It shares no code with the engines or ``core.graph``: it has no counters, records or bounded steps; each deed
+is followed to its last consequence at once. Culprits are sets, as it may be open which of two edges broke first.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ class Deed(NamedTuple):
 
 
 class Fate(NamedTuple):
-    """Where a node is: ``ready`` stands for everything from the release to the end. ``blames``: possible culprits."""
+    """What a node has come to: ``ready`` stands for everything from the release to the end. ``blames``: possible
+    culprits.
+    """
 
     state: State
     blames: frozenset[str]
@@ -58,7 +60,7 @@ MEETS = {On.SUCCESS: {SUCCEEDED}, On.FAILURE: {FAILED}, On.DONE: OVER}
 
 
 def foretell(plan: GraphDraft, deeds: Iterable[Deed]) -> dict[str, Fate]:
-    """The fate of every node after these deeds. For graphs that adopt others, ask their worlds."""
+    """The fate of every node after these deeds. For graphs that adopt others, ask their models."""
     world = GraphModel(plan)
     for deed in deeds:
         world.do(deed)
@@ -66,9 +68,9 @@ def foretell(plan: GraphDraft, deeds: Iterable[Deed]) -> dict[str, Fate]:
 
 
 class GraphModel:
-    """A graph in the middle of its life. Deeds that are impossible by the rules are a mistake of the caller.
+    """A graph in the middle of its life. A deed that the rules make impossible is a mistake of the caller.
 
-    ``outer``: the world of the job that adopts this graph, if any. What follows in one world may reach the others.
+    ``outer``: the model of the job that adopts this graph, if any. Consequences in one model may reach the others.
     """
 
     def __init__(self, plan: GraphDraft, outer: GraphModel | None = None) -> None:
@@ -79,7 +81,7 @@ class GraphModel:
         self.adopted: list[GraphModel] = []
         self.edges = {(id, at): OPEN for id, node in self.nodes.items() for at in range(len(node.after))}
         self.given_up: set[str] = set()
-        # Jobs that may not begin after a certain time, and those that did not begin in time.
+        # Jobs that expire, and those that have expired.
         self.mortal = {id for id, node in self.nodes.items() if node.fields.get("expires_at")}
         self.expired: set[str] = set()
         self.stopping = ""
@@ -103,14 +105,14 @@ class GraphModel:
         return {id: Fate(self.state[id], self.blames(id)) for id in self.state}
 
     def family(self) -> list[GraphModel]:
-        """All worlds that one may reach another in."""
+        """All models that can reach one another."""
         found = [self if self.outer is None else self.outer.family()[0]]
         for world in found:
             found += world.adopted
         return found
 
     def adopt(self, id: str, plan: GraphDraft, replaced: bool, running: frozenset[str]) -> GraphModel:
-        """A running job adopts a graph, which begins its life."""
+        """A running job adopts a graph, whose life begins."""
         for world in self.family():
             world.running = running
         self.state[id] = WAITING
@@ -122,7 +124,7 @@ class GraphModel:
         return inner
 
     def do(self, deed: Deed) -> None:
-        """One deed, followed to its last consequence."""
+        """Apply one deed, and follow it to its last consequence."""
         for world in self.family():
             world.running = deed.running
         ends = {Kind.SUCCEED: SUCCEEDED, Kind.FAIL: FAILED, Kind.CANCEL: CANCELLED}
@@ -137,7 +139,7 @@ class GraphModel:
         self.follow()
 
     def expire(self, running: frozenset[str]) -> None:
-        """The time of all that is mortal has passed; what runs goes on."""
+        """The time of all jobs that can expire has passed; running ones go on."""
         for world in self.family():
             world.running = running
             for id in [id for id in world.nodes if id in world.mortal - running]:
@@ -147,7 +149,7 @@ class GraphModel:
         self.follow()
 
     def follow(self) -> None:
-        """First come, first served: what follows from a consequence comes behind those that are there already."""
+        """Follow consequences first come, first served: new ones come after those that are waiting."""
         while self.todos:
             self.todos.popleft()()
 
@@ -180,11 +182,11 @@ class GraphModel:
             self.outer.come_back(self.plan.parent, self)
 
     def meets(self, id: str, on: On) -> bool:
-        """What expired counts as failed, also if it is called cancelled."""
+        """Whether this end meets the edge. An expired job counts as failed, even if its state is cancelled."""
         return self.state[id] in MEETS[on] or (on is On.FAILURE and id in self.expired)
 
     def is_idle(self, id: str) -> bool:
-        """It waits, and for its edges alone."""
+        """Whether a node waits, and only for its edges."""
         return self.state[id] is WAITING and id not in self.awaits
 
     def come_back(self, id: str, inner: GraphModel) -> None:
@@ -195,7 +197,7 @@ class GraphModel:
         if inner.to_outer is BROKEN:
             self.end(id, CANCELLED if stopped == "cancel" else FAILED)
             self.given_up.add(id)
-            # In a graph that was stopped, who came to the end first is open.
+            # In a stopped graph it is open which job ended first.
             self.scapegoats[id] = frozenset(inner.state) if inner.stopping else inner.blames(inner.plan.id)
         elif id in self.replaced:
             self.end(id, SUCCEEDED)
@@ -237,7 +239,7 @@ class GraphModel:
         self.todos.append(partial(self.reopen, id))
 
     def forget(self, id: str) -> None:
-        """Nothing is left of the last run."""
+        """Forget what the last run left."""
         self.given_up.discard(id)
         self.awaits.pop(id, None)
         self.replaced.discard(id)
@@ -246,7 +248,7 @@ class GraphModel:
         self.expired.discard(id)
 
     def reopen(self, id: str) -> None:
-        """What broke because of this node's end is open again, and so is what it met if nothing came of that."""
+        """Open again the edges broken by this node's end, and those it met if nothing came of them."""
         for target, at, _ in self.behind(id):
             edge, state = self.edges[target.id, at], self.state[target.id]
             if edge is BROKEN or (edge is MET and state not in (READY, SUCCEEDED)):
@@ -258,7 +260,7 @@ class GraphModel:
             self.outer.reopen_outer(self.plan.parent, self)
 
     def reopen_outer(self, id: str, inner: GraphModel) -> None:
-        """The graph of a job starts again; a job that is replaced by it follows."""
+        """The graph of a job starts again; a job that was replaced by it follows."""
         state = self.state[id]
         if inner.to_outer is OPEN or (inner.to_outer is MET and state in (READY, SUCCEEDED)):
             return
@@ -275,7 +277,7 @@ class GraphModel:
         self.todos.append(partial(self.reopen, id))
 
     def retry_all(self) -> None:
-        """Whatever failed or was cancelled waits, and the end at once; then whatever waits for nothing is decided."""
+        """Let all failed and cancelled jobs wait, and the end at once; then decide the nodes that wait for nothing."""
         self.stopping = ""
         for node in self.plan.added:
             if self.is_retried(node):
@@ -289,11 +291,11 @@ class GraphModel:
                 self.decide(node)
 
     def is_beyond(self, node: DraftNode) -> bool:
-        """More of its edges are broken than it can spare."""
+        """Whether more of its edges are broken than it can spare."""
         return self.into(node.id).count(BROKEN) > node.spare
 
     def lacks(self, id: str) -> bool:
-        """It can do nothing, and nothing that is under way will change that."""
+        """Whether it can do nothing, and nothing under way will change that."""
         return OPEN not in self.into(id) and self.is_beyond(self.nodes[id])
 
     def is_retried(self, node: DraftNode) -> bool:
@@ -312,7 +314,7 @@ class GraphModel:
         return [self.edges[id, at] for at in range(len(self.nodes[id].after))]
 
     def blames(self, id: str) -> frozenset[str]:
-        """Everyone who may be named as the culprit of a node that was given up."""
+        """Every job that may be named as the culprit of a node that was given up."""
         if id in self.scapegoats:
             return self.scapegoats[id]
         found: set[str] = set()

@@ -27,7 +27,7 @@ NEXT = START + 2_000
 
 
 async def put(bench: Bench, name: str = "s", next_slot: int = SLOT, **fields: Any) -> Schedule:
-    """Write a schedule over what there is of it; it must be taken."""
+    """Write a schedule over whatever is there; the store must accept it."""
     known = await row_of(bench, name) or Schedule(name=name, body=b"")
     fields.setdefault("body", b'{"every":1}')
     [row] = await timetable.put(bench.store, [replace(known, next_slot=next_slot, **fields)])

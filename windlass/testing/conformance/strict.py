@@ -33,7 +33,7 @@ def ordered(name: str = "k", **fields: Any) -> dict[str, Any]:
 
 
 async def runs(hand: Hand, times: int) -> list[str]:
-    """Claim and finish one by one; never may there be two."""
+    """Claim and finish jobs one by one; there must never be two at once."""
     ran = []
     for _ in range(times):
         claims = await hand.claim()

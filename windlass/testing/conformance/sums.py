@@ -1,4 +1,4 @@
-"""Sums that engines keep up, held against what they are made of: totals against events, faults against records."""
+"""Sums that engines keep, compared with what they are sums of: totals with events, faults with records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Sums = dict[tuple[str, str, str], int]
 
 
 async def totals_of(bench: Bench) -> Sums:
-    """The totals as the store answers them, which must be in order and above 0."""
+    """The totals as the store answers them; they must be in order and above 0."""
     found = await bench.store.totals()
     names = [(one.queue, one.task, one.kind) for one in found]
     assert names == sorted(set(names)), "by queue, task and kind, each once"
@@ -27,7 +27,7 @@ async def totals_of(bench: Bench) -> Sums:
 
 
 def counted(events: list[Event]) -> Sums:
-    """The same, added up from single events."""
+    """The totals, added up from single events."""
     return dict(
         Counter(
             (event.kind, event.queue, event.task)
@@ -38,7 +38,7 @@ def counted(events: list[Event]) -> Sums:
 
 
 async def faults_of(bench: Bench) -> list[Fault]:
-    """The faults as the store answers them, which must be what its dead letters are."""
+    """The faults as the store answers them; they must agree with its dead letters."""
     letters: defaultdict[str, list[str]] = defaultdict(list)
     place: dict[str, int] = {}
     for n, job in enumerate(await bench.everything(states=(State.FAILED,), oldest_first=True)):
@@ -52,6 +52,6 @@ async def faults_of(bench: Bench) -> list[Fault]:
 
 
 async def check_sums(bench: Bench) -> None:
-    """Both, for stores that have kept all their events."""
+    """Compare both, for stores that have kept all their events."""
     assert await totals_of(bench) == counted(await bench.events())
     await faults_of(bench)

@@ -24,7 +24,7 @@ LIVES: dict[str, tuple[Life, dict[str, int]]] = {}
 
 
 def adds(**kinds: int) -> Callable[[Life], Life]:
-    """Registers a life under its function's name."""
+    """Register a life under its function's name, with the events it adds."""
 
     def register(life: Life) -> Life:
         LIVES[life.__name__.replace("_", " ")] = (life, kinds)
@@ -34,7 +34,7 @@ def adds(**kinds: int) -> Callable[[Life], Life]:
 
 
 async def run(bench: Bench, *outcomes: Outcome) -> None:
-    """A job that comes to each of these in turn, as soon as it can be claimed."""
+    """A job that comes to each of these outcomes in turn, as soon as it can be claimed."""
     await bench.add("a")
     worker = await bench.worker()
     for outcome in outcomes:

@@ -1,4 +1,6 @@
-"""Unique keys: of all jobs with the same key one is under way, besides one successor. What becomes of further calls."""
+"""Unique keys: of all jobs with one key a single one is under way, besides one successor. What becomes of further
+calls.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +75,7 @@ async def succeeded_by(bench: Bench, policy: Policy = REPLACE, **fields: Any) ->
 
 
 class UniqueRules:
-    """Who holds a key, for how long, and what a call is told that finds it held."""
+    """Which job holds a key, for how long, and what a call is told that finds it held."""
 
     async def test_an_accepted_job_holds_its_key(self, bench: Bench) -> None:
         answer = await call(bench, "a")

@@ -400,7 +400,7 @@ class _Life:
                 assert await holder(self.bench, key) == (first[0], "".join(behind))
 
     async def run_out(self) -> None:
-        """All that is under way ends, and the keys are free."""
+        """Let everything under way end, so that the keys are free."""
         for _ in range(20):
             hand = await self.hand()
             for one in self.hands:

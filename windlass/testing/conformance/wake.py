@@ -1,4 +1,4 @@
-"""Wake-ups: who wanted more is idle, and as many idle workers are woken as jobs became ready."""
+"""Wake-ups: a worker that wanted more jobs is idle, and as many idle workers are woken as jobs became ready."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ async def idle_workers(bench: Bench, count: int, **fields: Any) -> list[Hand]:
 
 
 async def woken(hands: list[Hand]) -> list[int]:
-    """How often each was woken, everything sent so far having arrived."""
+    """How often each worker was woken, once everything sent so far has arrived."""
     for hand in hands:
         await hand.mail.flush()
     return [hand.mail.wakes for hand in hands]

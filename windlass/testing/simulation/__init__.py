@@ -18,14 +18,14 @@ __all__ = ["World", "find_violation", "simulate", "violations"]
 
 
 def simulate(seed: int) -> list[str]:
-    """Play one seed to its end; what went against the rules."""
+    """Play one seed to its end. Answers what broke the rules."""
     world = World(seed)
     world.play()
     return violations(world)
 
 
 def find_violation(seeds: Iterable[int]) -> tuple[int, list[str]] | None:
-    """The first seed that breaks a rule, with what it broke."""
+    """The first seed that breaks a rule, and what it broke."""
     for seed in seeds:
         found = simulate(seed)
         if found:

@@ -1,4 +1,4 @@
-"""The rules a story is held to, once it is over. They compare what the store says with what the programs saw."""
+"""The rules a story must keep, checked once it is over. They compare what the store says with what the programs saw."""
 
 from __future__ import annotations
 
@@ -148,6 +148,6 @@ def poison_is_alone(world: World) -> Iterator[str]:
 def rows_are_buried(world: World) -> Iterator[str]:
     living = {process.id for process in world.processes if process.alive}
     for worker, row in world.hub.workers.items():
-        # A late beat of one long gone counts as a first one, and keeps its name in the books for a lease.
+        # A late beat of a worker long gone counts as a first one, and its row stays for a lease.
         if worker not in living and row.lease_until + 2 * BEAT < world.hub.clock.last:
             yield f"{worker} is over and still in the books"

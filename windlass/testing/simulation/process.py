@@ -25,7 +25,9 @@ DECLARES = {"t": Declared()}
 
 
 def drive(coroutine: Coroutine[Any, Any, T]) -> T:
-    """The memory store never waits: its coroutines end at the first step, and no event loop is needed."""
+    """Run a coroutine of the memory store, which never waits: it ends at its first step, and no event loop is
+    needed.
+    """
     try:
         coroutine.send(None)
     except StopIteration as stop:
@@ -35,7 +37,7 @@ def drive(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 class Party:
-    """Someone on the network, who can be cut off, stopped for a while, and dead."""
+    """A program on the network, which can be cut off, paused for a while, and dead."""
 
     def __init__(self, world: World) -> None:
         self.world, self.rng = world, world.rng
@@ -47,7 +49,7 @@ class Party:
         return self.cut_until > self.world.t
 
     def later(self, delay: int, action: Callable[[], None]) -> None:
-        """Do something after a while; when stopped then, on waking up; never, when dead."""
+        """Do something after a while; if the party is paused then, when it wakes up; never if it is dead."""
         self.world.at(delay, lambda: self._when_able(action))
 
     def _when_able(self, action: Callable[[], None]) -> None:
@@ -61,7 +63,7 @@ class Party:
 
 
 class Running:
-    """A claim in a worker's hands."""
+    """A claim that a worker holds."""
 
     __slots__ = ("claim", "settled", "stopping")
 
@@ -80,7 +82,7 @@ class Request:
 
 
 class Process(Party):
-    """A worker process, from its start to its end; it may have several ids in its life."""
+    """A worker process from its start to its end; it may have several ids in its life."""
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
@@ -119,7 +121,7 @@ class Process(Party):
     # -- the heartbeat
 
     def beat(self) -> None:
-        # Two reads with a moment between them, in the real one's order: what was acknowledged, then what is held.
+        # Two reads with a moment between them, in the real heartbeat's order: what was acknowledged, then what is held.
         me, acked = self.id, self.acked
         self.later(self.rng.randint(0, 3), lambda: self._send_beat(me, acked))
 
@@ -141,7 +143,7 @@ class Process(Party):
         if not reply.gone:
             self.history.beaten[presence.id] = self.world.t
         if row is not None and presence.id in self.history.ended:
-            # One that was buried counts as new when it beats again, and its late messages are taken for news.
+            # A buried worker counts as new when it beats again, and its late messages are taken as new ones.
             self.history.let_go.update(id for id in before if id not in row.running)
         return reply
 
@@ -187,7 +189,7 @@ class Process(Party):
         return reply
 
     def _judge_death(self, worker: str) -> None:
-        """Only who is dead, or was silent for a lease, may be taken for dead."""
+        """Check that only a worker that is dead, or was silent for a lease, is taken for dead."""
         history, now = self.history, self.world.t
         if worker not in history.ended:
             history.ended.add(worker)
@@ -228,7 +230,7 @@ class Process(Party):
         self._transmit(self.id, self.request)
 
     def _transmit(self, me: str, request: Request) -> None:
-        """Until it is answered, the same again."""
+        """Send a request, and the same again until it is answered."""
         if self.id != me or self.request is not request:
             return
         self.world.send(
@@ -256,10 +258,10 @@ class Process(Party):
         for move in request.moves:
             running = self.held.pop(move.id, None)
             if running is not None and not running.settled:
-                # Given up, back under the same id and granted the job anew, before its old run was told of.
+                # It was given up, came back under the same id and got the job again before it heard of the old claim.
                 self.history.let_go[move.id] += 1
             if move.id in reply.refused:
-                # To one that was given up and came back, the store may have forgotten that it said yes before.
+                # The store may have forgotten its earlier yes to a worker that was given up and came back.
                 self.history.refused[move.id] += me not in self.history.ended
             else:
                 self.history.settled.append((move.id, move.fence.run, move.to, move.event, move.result))
@@ -303,7 +305,7 @@ class Process(Party):
             self.later(self.rng.randint(1, 2_000), lambda: self._settle(running, Stopped()))
 
     def drop(self, id: str) -> None:
-        """Stop a job that may be another's by now. What is finished is kept, to be told."""
+        """Stop a job that may belong to another worker by now. A finished one is kept, to be settled."""
         running = self.held.get(id)
         if running is not None and not running.settled:
             del self.held[id]
@@ -312,7 +314,7 @@ class Process(Party):
     # -- ends
 
     def gone(self) -> None:
-        """The store gave this worker up: it returns under a new id."""
+        """The store gave this worker up: it comes back under a new id."""
         self._lay_down()
         self._be_born()
         self.beat()
@@ -321,12 +323,12 @@ class Process(Party):
         self._lay_down()
         self.alive = False
         if self.rng.random() < 0.3:
-            # A supervisor saw it die and says so.
+            # A supervisor saw it die and reports it.
             self._sign_off(crashed=True)
         self.world.at(self.rng.randint(500, 10_000), self.world.spawn)
 
     def stop(self) -> None:
-        """A deploy: what runs is handed back, and another process follows."""
+        """A deploy: the running jobs are handed back, and another process follows."""
         self._lay_down()
         self.alive = False
         self._sign_off(crashed=False)
@@ -350,7 +352,7 @@ class Process(Party):
 
 
 class Post:
-    """Where the store puts mail for a worker: the one call of an event loop it makes."""
+    """Takes the store's mail for a worker, in place of the one call of an event loop that the store makes."""
 
     def __init__(self, process: Process, worker: str) -> None:
         self._process, self._worker = process, worker

@@ -34,7 +34,7 @@ class Workflow(NamedTuple):
 
 
 def make_workflow(rng: random.Random, id: str, queues: tuple[str, ...]) -> Workflow:
-    """Nodes in topological order, a third of them joins; what leads nowhere leads to the end."""
+    """Nodes in topological order, a third of them joins; nodes that lead nowhere lead to the end."""
     ids = [f"{id}-{n}" for n in range(rng.randint(1, 10))]
     ins: dict[str, list[In]] = {id: []}
     outs: defaultdict[str, list[Out]] = defaultdict(list)
@@ -81,7 +81,7 @@ def _make_after(rng: random.Random, graph: str, on: On, queues: tuple[str, ...])
 
 
 class Submission:
-    """A client that asks until all of its workflow is accepted: every part may be sent again."""
+    """A client that repeats its parts until the whole workflow is accepted."""
 
     def __init__(self, world: World, workflow: Workflow) -> None:
         self.world, self.workflow = world, workflow
@@ -115,7 +115,7 @@ def are_over(world: World) -> bool:
 
 
 def workflows_end_well(world: World) -> Iterator[str]:
-    """Every workflow has come to its end, and what it counts is what there is."""
+    """Check that every workflow has ended, and that its counts are right."""
     for graph in world.hub.graphs.values():
         if not graph.finished_at or graph.todos:
             yield f"{graph.new.id} is under way for ever ({graph.todos} todos)"

@@ -1,4 +1,4 @@
-"""The world of one seed: time, the network, the store, who lives in it and what befalls them."""
+"""The world of one seed: time, the network, the store, the programs in it and what happens to them."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ PROFILES = (
     Profile("lossy", lossy=True, troubles=("cut", "cut", "cancel", "replay")),
     Profile("clock", troubles=("jump", "jump", "jump", "crash", "stop")),
     Profile("poison", poison=True, troubles=("stop", "cancel", "promote")),
-    # Nothing is lost here, so wake-ups and due times alone must find all work.
+    # Nothing is lost in this profile, so wake-ups and due times alone must find all work.
     Profile("calm", troubles=("stop", "cancel", "replay", "promote"), backstop=False),
 )
 
 
 class JobSpec(NamedTuple):
-    """What a job does when it is run."""
+    """What a job does when it runs."""
 
     duration: int
     failures: int = 0
@@ -73,7 +73,7 @@ class JobSpec(NamedTuple):
 
 
 class History:
-    """What the simulated programs know of the story, to hold against what the store says of it."""
+    """What the simulated programs know of the story, to be compared with what the store says."""
 
     def __init__(self) -> None:
         self.sent: set[str] = set()
@@ -90,7 +90,7 @@ class History:
 
 
 class World:
-    """``play()`` tells the story of a seed."""
+    """``play()`` plays the story of a seed."""
 
     def __init__(self, seed: int) -> None:
         self.seed, self.rng = seed, random.Random(seed)
@@ -119,7 +119,7 @@ class World:
             if self._agenda[0][0] > end:
                 if end == latest or self._is_over():
                     return
-                end = latest  # a late message has begun something anew
+                end = latest  # a late message has started something again
             self.t, _, action = heapq.heappop(self._agenda)
             action()
             if end == latest and self.t >= QUIET and self._is_over():
@@ -206,14 +206,14 @@ class World:
             sender.later(self.rng.randint(1, 30), lambda: answer(result))
 
     def deliver_mail(self, to: Process, worker: str) -> None:
-        """A wake-up on its way."""
+        """Deliver a wake-up after its time on the network."""
         if not (self.lossy and self.rng.random() < 0.15) and not to.is_cut:
             to.later(self.rng.randint(1, 30), lambda: to.on_mail(worker))
 
     # -- the client
 
     def _insert(self, job: NewJob) -> None:
-        """Ask until answered: ids make it safe."""
+        """Repeat the insert until it is answered: ids make that safe."""
         if job.id in self.history.accepted:
             return
         self.history.sent.add(job.id)
@@ -261,12 +261,12 @@ class World:
             victim.cut_until = self.t + self.rng.randint(1_000, 30_000)
 
     def _jump(self) -> None:
-        """The host's clock is set, or the whole machine slept."""
+        """The host's clock is set, or the whole machine sleeps."""
         rng = self.rng
         by = rng.choice((rng.randint(100, 2_000), rng.randint(10_000, 120_000), 3_600_000))
         if rng.random() < 0.4:
             self.skew -= by
         else:
             self.skew += by
-            # Up to half a lease a jump may cost those who are alive; beyond that it must cost nothing.
+            # A jump of up to half a lease may cost live workers time; a larger one must cost nothing.
             self.history.jumps.append((self.t, min(by, LEASE // 2)))
