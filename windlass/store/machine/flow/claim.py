@@ -9,7 +9,7 @@ from windlass.core.job import Claim
 from windlass.core.terms import units_of
 from windlass.store.jobs import Want
 from windlass.store.machine.flow.candidates import Candidate, candidates
-from windlass.store.machine.flow.gating import Gating, lane_name, terms_of
+from windlass.store.machine.flow.gating import Gating, lane_name
 from windlass.store.machine.flow.grants import Grants, brought
 from windlass.store.machine.flow.lanes import follow, put_into, refresh
 from windlass.store.machine.flow.rounds import Rounds
@@ -126,7 +126,7 @@ class Claiming:
             if not busy or not self._reserved_elsewhere(job.n):
                 self.reserved = job.n
                 if not busy and grants.total > 0:
-                    self.gating.charge(job, terms_of(job))
+                    self.gating.charge(job, self.gating.terms_of(job))
                     grants.grant(job)
                     self.gating.write()
                     self.reserved = 0
@@ -151,7 +151,7 @@ class Claiming:
 
     def _may_start(self, job: Candidate) -> bool:
         """Whether the gates of a job that runs alone are open; otherwise it goes back into its lane, which waits."""
-        terms = terms_of(job)
+        terms = self.gating.terms_of(job)
         if self.gating.is_shut(job.queue, units_of(terms)):
             return False
         if self.gating.closed(job, terms) is None:

@@ -6,16 +6,12 @@ from collections.abc import Iterable
 
 import msgspec
 
-from windlass.core.limits import NO_LIMITS, OPEN, SHUT, Rate, arrive, fits, limiting, rate_opens
+from windlass.core.limits import OPEN, SHUT, Rate, arrive, fits, limiting, rate_opens
 from windlass.core.terms import Terms, key_gate, key_limits, queue_gate
 from windlass.store.machine.flow.candidates import Candidate
 from windlass.store.machine.tx import Tx, decode, encode
 
 _terms = msgspec.json.Decoder(Terms).decode
-
-
-def terms_of(job: Candidate) -> Terms | None:
-    return None if job.terms is None else _terms(job.terms)
 
 
 def lane_name(job: Candidate, gated: bool) -> str:
@@ -37,10 +33,17 @@ class Gating:
     def __init__(self, tx: Tx) -> None:
         self.tx = tx
         self._keys: dict[tuple[str, str], KeyGate] = {}
+        self._terms: dict[int, Terms | None] = {}
+        """What was decoded once, by job."""
+
+    def terms_of(self, job: Candidate) -> Terms | None:
+        if job.terms is None:
+            return None
+        return self._terms.pop(job.n, None) or _terms(job.terms)
 
     def is_shut(self, queue: str, units: int = 1) -> bool:
         """Whether the queue's own gate is closed. That it was found so is kept, and somebody told when it opens."""
-        if self.is_open(queue, units):
+        if not self.tx.gates or self.is_open(queue, units):
             return False
         self.tx.book.find_closed(queue, units)
         return True
@@ -80,7 +83,9 @@ class Gating:
 
     def _of_key(self, queue: str, terms: Terms) -> tuple[int, Rate | None]:
         """The limit of a key, 0 for none, and its rate."""
-        limit, rate = key_limits(self.tx.book.limits(queue_gate(queue)) if self.tx.gates else NO_LIMITS, terms)
+        if not self.tx.gates:
+            return terms.key_limit, limiting(terms.key_rate) if terms.key_rate is not None else None
+        limit, rate = key_limits(self.tx.book.limits(queue_gate(queue)), terms)
         return limit or 0, limiting(rate)
 
     def _key(self, queue: str, key: str) -> KeyGate:
@@ -92,7 +97,7 @@ class Gating:
         """What the keys of these jobs hold is read at once, where it matters."""
         keys = dict[tuple[str, str], None]()
         for job in jobs:
-            terms = terms_of(job)
+            terms = self._terms[job.n] = None if job.terms is None else _terms(job.terms)
             if terms is not None and terms.key and self._of_key(job.queue, terms) != (0, None):
                 keys[job.queue, terms.key] = None
         missing = [key for key in keys if key not in self._keys]

@@ -77,7 +77,9 @@ class Grants:
 
     def fits(self, job: Candidate) -> bool:
         """Whether nothing but gates could keep this worker from running it."""
-        return not (self.is_expired(job) or self.is_stopped(job)) and self.is_declared(job)
+        if self.is_expired(job) or self.is_stopped(job):
+            return False
+        return self.skills.takes(job.queue, job.task, job.version)
 
     # -- granting
 

@@ -6,7 +6,6 @@ Jobs are moved elsewhere; here is only what that means for their lanes, and who 
 from __future__ import annotations
 
 from collections import Counter
-from enum import IntEnum
 from typing import Any
 
 import msgspec
@@ -25,7 +24,7 @@ NONE_SUCH = -1
 """The state of a lane that is not there."""
 
 
-class LaneState(IntEnum):
+class LaneState:
     """Where a lane is. The numbers are part of what engines keep: never renumber them."""
 
     OPEN = 0

@@ -23,12 +23,10 @@ from windlass.store.machine.tx import encode, ids_json
 Wanted = list[tuple[str, int]]
 """Queues in order, each with how many jobs of it are wanted."""
 
+FIRST = 2
+"""So many queues are looked at before the others."""
+
 _contenders = msgspec.json.Decoder(list[Contender]).decode
-
-
-def _round_up(depth: int) -> int:
-    """The next power of four: lanes of depths that are not far apart are read together."""
-    return 1 << 2 * -(-(depth - 1).bit_length() // 2)
 
 
 class Found(NamedTuple):
@@ -46,12 +44,16 @@ class Found(NamedTuple):
     edge: tuple[int, int] | None
 
     def may_give(self) -> int:
-        strict = sum(is_strict(lane.name) for lane in self.lanes)
+        strict = sum(lane.strict for lane in self.lanes)
         return min(self.most, self.plain + strict + (self.laned if strict < len(self.lanes) else 0))
 
     def depth(self) -> int:
-        """So many jobs of each lane are to be read; enough to give what is wanted, if all give alike."""
-        return 1 if self.edge else min(self.most, self.turns.deep * -(-self.most // (len(self.lanes) + 1)) + 1)
+        """So many jobs of each lane that is not strict are enough to give what is wanted, if all give alike."""
+        if self.edge:
+            return 1
+        strict = sum(lane.strict for lane in self.lanes)
+        share = -(-max(self.most - strict, 0) // max(1, len(self.lanes) - strict + bool(self.plain)))
+        return min(self.most, self.turns.deep * share) + 1
 
 
 class Rounds:
@@ -89,7 +91,7 @@ class Rounds:
             if left is Left.UNREAD:
                 turns.is_read = False
                 # Many lanes came to wait: more of them are read at once.
-                turns.deep *= 3
+                turns.deep *= 2
                 turns.wide = most - given if given else min(2 * (turns.wide or most), MAX_BATCH)
             else:
                 turns.is_over = left is Left.NOTHING
@@ -98,8 +100,7 @@ class Rounds:
 
     def _of(self, queue: str) -> Turns:
         if queue not in self._turns:
-            # Of several queues more is read at once, to come back to none of them.
-            self._turns[queue] = Turns(self.grants, self.gating, queue, deep=1 if self._single else 2)
+            self._turns[queue] = Turns(self.grants, self.gating, queue)
         return self._turns[queue]
 
     # -- reading
@@ -118,12 +119,14 @@ class Rounds:
             turns = self._of(queue)
             if cap > 0 and not (turns.is_read or turns.is_over) and (not most or self.gating.is_open(queue)):
                 most[queue] = min(most.get(queue, 0) + cap, self.grants.left)
-        unknown = [queue for queue in most if queue not in self._found]
-        if unknown:
-            self._read_lanes(unknown, most)
         chosen: list[Found] = []
         enough, self._reach = self._reach * self.grants.left, 4 * self._reach
-        for queue in most:
+        queues = list(most)
+        for i, queue in enumerate(queues):
+            if queue not in self._found:
+                # Often the first queues have enough; all others are looked at in one go.
+                some = queues[i:] if i else queues[:FIRST]
+                self._read_lanes([one for one in some if one not in self._found], most)
             chosen.append(self._found.pop(queue)._replace(most=most[queue]))
             enough -= chosen[-1].may_give()
             if enough <= 0:
@@ -135,8 +138,8 @@ class Rounds:
         """The open lanes of these queues that come first, and how many jobs there may be."""
         gated = self.tx.book.gated if self.tx.gates else frozenset[str]()
         wide = max(self._of(queue).wide or most[queue] for queue in queues)
-        # Of one queue nothing is to be planned.
-        values = (ids_json(queues), wide if self.grants.now else 0, self.grants.left if len(queues) > 1 else 1)
+        # Where there is only one queue nothing is to be planned.
+        values = (ids_json(queues), wide if self.grants.now else 0, 1 if self._single else self.grants.left)
         while True:
             rows = self.tx.all(self.tx.sql.turns.LANES, values)
             strays = [queues[i] for i, _, task, *_ in rows if task in gated]
@@ -148,17 +151,20 @@ class Rounds:
             self.grants.opened += refresh(self.tx)
         for i, turn, _, plain, laned, text in rows:
             lanes, queue = _contenders(text), queues[i]
+            for lane in lanes:
+                lane.strict = is_strict(lane.name)
             edge = (lanes[-1].band, lanes[-1].turn) if len(lanes) == wide else None
             self._found[queue] = Found(self._of(queue), most[queue], turn, plain, laned, lanes, edge)
 
     def _start(self, chosen: Sequence[Found]) -> None:
         """Read the first jobs of these queues' lanes and plain orders, and begin with them."""
-        depths = defaultdict[int, list[Found]](list)
+        alike = defaultdict[int, list[Found]](list)
         for found in chosen:
             if found.lanes:
-                depths[found.depth() if self._single else _round_up(min(found.depth(), found.laned + 1))].append(found)
+                alike[found.depth().bit_length() // 2].append(found)
+        depths = {max(found.depth() for found in some): some for some in alike.values()}
         # Plain jobs are often more than those of any lane.
-        times = 1 if self._single else 2
+        times = 1 if self._single else 4
         plain = max(min(found.most, times * found.depth()) if found.lanes else found.most for found in chosen)
         others = [found.turns.queue for found in chosen if found.plain]
         jobs = list[Candidate]()
@@ -174,11 +180,16 @@ class Rounds:
 
     def _read_first(self, some: Sequence[Found], depth: int, queues: list[str], plain: int) -> list[Candidate]:
         """So many jobs of each lane, which come into the lanes, and so many plain ones of other queues."""
-        names = [(found.turns.queue, lane.name, lane.holder) for found in some for lane in found.lanes]
-        if not (names or queues):
+        lanes = [(found.turns.queue, lane) for found in some for lane in found.lanes]
+        strict = [(queue, lane.name, lane.holder) for queue, lane in lanes if lane.strict]
+        others = [(queue, lane.name) for queue, lane in lanes if not lane.strict]
+        if len(queues) == 1 and not lanes:
+            jobs = self.grants.read(self.tx.sql.candidates.FROM_PLAIN, (*queues, plain))
+        elif lanes or queues:
+            values = (encode(strict).decode(), encode(others).decode(), depth, ids_json(queues), plain)
+            jobs = self.grants.read(self.tx.sql.candidates.FROM_QUEUES, values)
+        else:
             return []
-        values = (encode(names).decode(), depth, ids_json(queues), plain)
-        jobs = self.grants.read(self.tx.sql.candidates.FROM_QUEUES, values)
         heads = defaultdict[tuple[str, str], list[Candidate]](list)
         for job in jobs:
             if job.hold == LANE:
@@ -186,7 +197,8 @@ class Rounds:
         for found in some:
             for lane in found.lanes:
                 first = heads.get((found.turns.queue, lane.name), [])
-                lane.put(sorted(first, key=lambda job: (job.number, job.place)), depth)
+                first.sort(key=lambda job: (job.number, job.place))
+                lane.put(first, 1 if lane.strict else depth)
         return jobs
 
     def _plain(self, chosen: Sequence[Found], jobs: list[Candidate], depth: int) -> dict[str, Contender]:

@@ -32,9 +32,12 @@ class CandidateSql(Protocol):
     FROM_READY: str
     """queue, limit → JSON of jobs in ready order, each without ``hold`` and what is behind it"""
     FROM_QUEUES: str
-    """JSON of [queue, lane, holder], limit, JSON of queues, limit → JSON of jobs, each up to ``terms``, in no order:
-    the first ready jobs of each lane, up to the first limit, but of a lane with a holder only that, and only if it is
-    in the lane; and the first in the ready order of each queue, up to the second limit"""
+    """JSON of [queue, lane, holder], JSON of [queue, lane], limit, JSON of queues, limit → JSON of jobs, each up to
+    ``terms``, in no order: the first ready job of each of the former lanes, or if it has a holder that, and only if it
+    is in the lane; the first ready jobs of each of the latter lanes, up to the first limit; and the first in the ready
+    order of each queue, up to the second limit"""
+    FROM_PLAIN: str
+    """queue, limit → the same of nothing but the ready order of one queue"""
     FROM_ASIDE: str
     """JSON of [queue, task, version], limit → the same of the first jobs of each kind that were set aside"""
     FIRST_SOLO: str

@@ -13,10 +13,10 @@ import msgspec
 
 from windlass.core.lifecycle import runs_alone
 from windlass.core.limits import SHUT
-from windlass.core.terms import Terms, is_strict, units_of
+from windlass.core.terms import Terms, units_of
 from windlass.store.machine.codes import MIDDLE
 from windlass.store.machine.flow.candidates import Candidate
-from windlass.store.machine.flow.gating import Gating, lane_name, terms_of
+from windlass.store.machine.flow.gating import Gating, lane_name
 from windlass.store.machine.flow.grants import Grants
 from windlass.store.machine.flow.lanes import LaneState, is_limited
 
@@ -24,7 +24,8 @@ from windlass.store.machine.flow.lanes import LaneState, is_limited
 class Contender(msgspec.Struct, array_like=True):
     """Whose turn it may be: an open lane, or the plain order (without a name), with the first of its jobs.
 
-    ``band`` and ``turn``: the smaller, the sooner. ``whole``: all of its ready jobs were read.
+    ``band`` and ``turn``: the smaller, the sooner. ``strict``: it gives one job and no more. ``whole``: all of its
+    ready jobs were read.
     """
 
     name: str
@@ -33,10 +34,11 @@ class Contender(msgspec.Struct, array_like=True):
     holder: int = 0
     expected: int = 1
     jobs: deque[Candidate] = msgspec.field(default_factory=deque)
+    strict: bool = False
     whole: bool = False
 
     def band_of(self, job: Candidate) -> int:
-        return MIDDLE if is_strict(self.name) else job.place >> 56
+        return MIDDLE if self.strict else job.place >> 56
 
     def put(self, jobs: list[Candidate], depth: int) -> None:
         """Its first jobs in order, of which so many were asked for."""
@@ -57,12 +59,12 @@ class Left(Enum):
 class Turns:
     """One queue in one claim, with what is to be written about it."""
 
-    def __init__(self, grants: Grants, gating: Gating, queue: str, deep: int) -> None:
+    def __init__(self, grants: Grants, gating: Gating, queue: str) -> None:
         self.grants, self.gating, self.queue = grants, gating, queue
         self.limited = is_limited(grants.tx, queue)
         self.wide = 0
         """So many lanes are to be read next; 0: as many as there may be jobs."""
-        self.deep = deep
+        self.deep = 1
         """So many times the jobs of each lane are to be read that would do if all lanes gave alike."""
         self.is_read = self.is_over = False
         """``is_read``: it may give of what was read. ``is_over``: it gives no more in this claim."""
@@ -132,7 +134,7 @@ class Turns:
 
     def _look(self, one: Contender, job: Candidate) -> bool:
         """Who has the turn gives the first job, or nothing. False: nothing more of this queue."""
-        grants, terms = self.grants, terms_of(job)
+        grants, terms = self.grants, self.gating.terms_of(job)
         fit = grants.fits(job)
         closed = self.gating.closed(job, terms) if fit else None
         # A lane that must wait anyway does not keep the others, however much its head weighs.
@@ -170,7 +172,7 @@ class Turns:
 
     def _pass(self, one: Contender, holder: int) -> None:
         """The first job went without being granted; a strict lane may be its own all the same."""
-        if not is_strict(one.name):
+        if not one.strict:
             self._keep(one)
             return
         heappop(self._heap)
@@ -185,7 +187,7 @@ class Turns:
             grants.now -= 1
         heappop(self._heap)
         one.turn = grants.tx.take_ranks(1)
-        if is_strict(one.name):
+        if one.strict:
             self._write(one, LaneState.HELD, job.n)
             return
         self._keep(one)
@@ -199,8 +201,8 @@ class Turns:
             self._write(one, LaneState.OPEN, one.holder)
 
     def _write(
-        self, one: Contender, state: LaneState, holder: int, gate: str | None = None, units: int = 1, opens: int = 0
+        self, one: Contender, state: int, holder: int, gate: str | None = None, units: int = 1, opens: int = 0
     ) -> None:
         self.rows[one.name] = [
-            self.queue, one.name, int(state), one.turn, gate, units, opens, holder, one.expected, 0, 0, 0,
+            self.queue, one.name, state, one.turn, gate, units, opens, holder, one.expected, 0, 0, 0,
         ]  # fmt: skip

@@ -18,16 +18,26 @@ FROM_ASIDE = (
     "(SELECT n FROM jobs WHERE state = 2 AND hold = 1 AND queue = e.value ->> 0 "
     "AND task = e.value ->> 1 AND version = e.value ->> 2 ORDER BY place LIMIT ?2)"
 )
+FROM_PLAIN = (
+    f"SELECT json_group_array({_JOB}) FROM (SELECT * FROM jobs WHERE state = 2 AND queue = ?1 AND hold = 0 "
+    "ORDER BY place LIMIT ?2) AS j"
+)
 FROM_QUEUES = f"""
 SELECT json_group_array({_JOB}) FROM (
-    SELECT i.n FROM jsonb_each(?1) AS e CROSS JOIN jobs AS i ON i.n IN (
+    SELECT (
         SELECT n FROM jobs WHERE state = 2 AND hold = 3 AND queue = e.value ->> 0
             AND coalesce(lane, 't' || task) = e.value ->> 1 AND (e.value ->> 2 = 0 OR n = e.value ->> 2)
-        ORDER BY number, place LIMIT ?2
+        ORDER BY number, place LIMIT 1
+    ) AS n FROM jsonb_each(?1) AS e
+    UNION ALL
+    SELECT i.n FROM jsonb_each(?2) AS e CROSS JOIN jobs AS i ON i.n IN (
+        SELECT n FROM jobs WHERE state = 2 AND hold = 3 AND queue = e.value ->> 0
+            AND coalesce(lane, 't' || task) = e.value ->> 1
+        ORDER BY number, place LIMIT ?3
     )
     UNION ALL
-    SELECT i.n FROM json_each(?3) AS e CROSS JOIN jobs AS i ON i.n IN (
-        SELECT n FROM jobs WHERE state = 2 AND queue = e.value AND hold = 0 ORDER BY place LIMIT ?4
+    SELECT i.n FROM json_each(?4) AS e CROSS JOIN jobs AS i ON i.n IN (
+        SELECT n FROM jobs WHERE state = 2 AND queue = e.value AND hold = 0 ORDER BY place LIMIT ?5
     )
 ) AS f CROSS JOIN jobs AS j ON j.n = f.n
 """
