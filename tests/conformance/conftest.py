@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.servers.fixtures import redis7, redis_cluster, redis_sentinel, valkey9
+from tests.servers.fixtures import postgres18, redis7, redis_cluster, redis_sentinel, valkey9
 from tests.servers.topology import Sentinel
 
-__all__ = ["failed_over", "redis7", "redis_cluster", "redis_sentinel", "valkey9"]
+__all__ = ["failed_over", "postgres18", "redis7", "redis_cluster", "redis_sentinel", "valkey9"]
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.servers.postgres import FAST, PROGRAMS, PostgresServer
 from tests.servers.redis import BINARIES, Certificates, RedisServer
 from tests.servers.topology import Cluster, Sentinel
 
@@ -62,3 +63,9 @@ def redis_sentinel() -> Iterator[Sentinel]:
     """A master, two replicas, three sentinels; a test that fails over brings the dead one back with ``restart``."""
     with Sentinel(BINARIES["redis7"]()) as sentinel:
         yield sentinel
+
+
+@pytest.fixture(scope="session")
+def postgres18() -> Iterator[PostgresServer]:
+    with PostgresServer(PROGRAMS["postgres18"](), config=FAST) as server:
+        yield server

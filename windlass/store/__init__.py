@@ -9,7 +9,8 @@ from windlass.errors import ConfigError
 from windlass.store.base import Store, StoreSettings
 
 REDIS = ("redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster")
-SCHEMES = ("memory", "sqlite", *REDIS)
+POSTGRES = ("postgres", "postgresql")
+SCHEMES = ("memory", "sqlite", *REDIS, *POSTGRES)
 
 
 def _redis(url: str, settings: StoreSettings) -> Store:
@@ -18,6 +19,16 @@ def _redis(url: str, settings: StoreSettings) -> Store:
     except ImportError as error:
         raise ConfigError(f"{redact_url(url)!r} needs the Redis extra: {pip_install('redis')} ({error})") from error
     return RedisStore(url, settings)
+
+
+def _postgres(url: str, settings: StoreSettings) -> Store:
+    try:
+        from windlass.store.postgres import PostgresStore
+    except ImportError as error:
+        raise ConfigError(
+            f"{redact_url(url)!r} needs the PostgreSQL extra: {pip_install('postgres')} ({error})"
+        ) from error
+    return PostgresStore(url, settings)
 
 
 def make_store(url: str, settings: StoreSettings | None = None) -> Store:
@@ -34,5 +45,7 @@ def make_store(url: str, settings: StoreSettings | None = None) -> Store:
         return SQLiteStore(url, settings)
     if scheme in REDIS:
         return _redis(url, settings)
+    if scheme in POSTGRES:
+        return _postgres(url, settings)
     known = ", ".join(f"{name}://" for name in SCHEMES)
     raise ConfigError(f"no store engine for {redact_url(url)!r}{did_you_mean(scheme, SCHEMES)}; known: {known}")

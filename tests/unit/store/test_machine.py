@@ -13,12 +13,21 @@ import pytest
 
 import windlass
 from windlass.store.machine.sql import Statements
-from windlass.store.sqlite.sql import STATEMENTS
+from windlass.store.postgres.sql import STATEMENTS as OF_POSTGRES
+from windlass.store.sqlite.sql import STATEMENTS as OF_SQLITE
 
 STORE = Path(windlass.__file__).parent / "store"
 MACHINE = STORE / "machine"
 SQL = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE|REPLACE|WITH)\s+\S", re.ASCII)
-DRIVERS = ("windlass.store.sqlite", "windlass.store.redis", "windlass.store.memory", "apsw", "sqlite3")
+DRIVERS = (
+    "windlass.store.sqlite",
+    "windlass.store.postgres",
+    "psycopg",
+    "windlass.store.redis",
+    "windlass.store.memory",
+    "apsw",
+    "sqlite3",
+)
 
 STATEMENTS_OF = get_type_hints(Statements)
 
@@ -88,9 +97,10 @@ def test_every_statement_with_a_name_is_used(group: str) -> None:
     assert named(group) <= asked
 
 
+@pytest.mark.parametrize("statements", [OF_SQLITE, OF_POSTGRES])
 @pytest.mark.parametrize("group", sorted(STATEMENTS_OF))
-def test_a_driver_brings_no_statement_without_a_name(group: str) -> None:
-    driver = getattr(STATEMENTS, group)
+def test_a_driver_brings_no_statement_without_a_name(group: str, statements: Statements) -> None:
+    driver = getattr(statements, group)
     assert isinstance(driver, ModuleType)
     brought = {name for name, value in vars(driver).items() if isinstance(value, str) and SQL.match(value)}
     assert {name for name in brought if not name.startswith("_")} <= named(group)

@@ -51,7 +51,11 @@ def items(tx: Tx, shelf: str, keys: Sequence[str]) -> list[Item]:
 
 
 def page(tx: Tx, name: str, after: str, until: str, limit: int, newest_first: bool) -> list[Item]:
-    sql, values = tx.sql.items, (name, after, until or None, tx.now, min(limit, MAX_BATCH))
+    # No key has a NUL, and no text comes between one and the character behind it: what cannot be asked everywhere is
+    # said in other words.
+    head, cut, _ = until.partition("\0")
+    behind, before = after.partition("\0")[0], head + "\1" if cut else until or None
+    sql, values = tx.sql.items, (name, behind, before, tx.now, min(limit, MAX_BATCH))
     upwards, downwards = (sql.PAGE_BEHIND, sql.PAGE_BEHIND_DOWN) if after else (sql.PAGE, sql.PAGE_DOWN)
     rows = msgspec.convert(tx.all(downwards if newest_first else upwards, values), list[tuple[str, bytes, int, int]])
     return [
