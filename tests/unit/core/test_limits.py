@@ -4,8 +4,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from windlass.core.limits import NO_LIMITS, Limits, Rate, arrive, fits, in_force, parse_rate, show_rate
-from windlass.core.terms import Terms, is_strict, lane_of
+from windlass.core.limits import (
+    NO_LIMITS,
+    OPEN,
+    Limits,
+    Rate,
+    arrive,
+    bounds_claims,
+    cut_tat,
+    fits,
+    in_force,
+    limiting,
+    may_close,
+    parse_rate,
+    rate_opens,
+    show_rate,
+    spare,
+)
+from windlass.core.terms import Terms, is_strict, key_gate, key_limits, lane_of
 from windlass.errors import ConfigError
 
 SECOND = 1_000_000
@@ -110,6 +126,46 @@ def test_an_operator_has_the_last_word() -> None:
     declared = Limits(limit=5, rate=parse_rate("1/s"))
     assert in_force(NO_LIMITS, declared) == declared
     assert in_force(Limits(limit=0, paused=True), declared) == Limits(limit=0, rate=declared.rate, paused=True)
+
+
+def test_a_rate_opens_at_a_whole_millisecond() -> None:
+    rate = Rate(every=1_500, burst=1)
+    assert rate_opens(0, 10, None, 1) == rate_opens(99_000, 10, Rate(0, 0), 1) == OPEN
+    assert rate_opens(10_000, 10, rate, 1) == OPEN
+    assert rate_opens(11_500, 10, rate, 1) == 12, "never before it would let one through"
+
+
+def test_what_an_open_gate_lets_through() -> None:
+    rate = Rate(every=1_000, burst=5)
+    assert spare(100, 0, None, 0, 10, None) == spare(100, 50, 0, 0, 10, Rate(0, 0)) == 100
+    assert spare(100, 3, 5, 0, 10, None) == 2
+    assert spare(100, 3, 5, 0, 10, rate) == 2
+    assert spare(100, 0, 9, 13_000, 10, rate) == 2
+    assert spare(1, 0, 9, 0, 10, rate) == 1
+    assert spare(100, 9, 5, 13_900, 10, rate) == 1, "what weighs more than there is room for passes as the first"
+
+
+def test_a_new_rate_forgets_what_a_slower_one_was_charged() -> None:
+    assert cut_tat(90_000, 10, Rate(every=1_000, burst=5)) == 15_000
+    assert cut_tat(12_000, 10, Rate(every=1_000, burst=5)) == 12_000
+
+
+def test_what_may_close() -> None:
+    assert limiting(None) is limiting(Rate(0, 0)) is None
+    assert bounds_claims(Limits(limit=1))
+    assert bounds_claims(Limits(rate=Rate(5)))
+    assert not bounds_claims(Limits(limit=0, rate=Rate(0, 0), paused=True, key_limit=3))
+    assert may_close(Limits(paused=True), 0, 10)
+    assert may_close(NO_LIMITS, 11, 10)
+    assert not may_close(Limits(paused=False, max_ready=3), 10, 10)
+
+
+def test_a_queue_has_the_last_word_on_its_keys() -> None:
+    terms = Terms(key="a", key_limit=2, key_rate=Rate(5))
+    assert key_limits(NO_LIMITS, terms) == (2, Rate(5))
+    assert key_limits(Limits(key_limit=0), terms) == (0, Rate(5))
+    assert key_limits(Limits(key_rate=Rate(7)), terms) == (2, Rate(7))
+    assert key_gate("q", "a:b") == "key:q:a:b"
 
 
 def test_lanes() -> None:

@@ -69,6 +69,7 @@ class Rounds:
         self._found: dict[str, Found] = {}
         """Queues whose lanes were read, and their jobs not yet."""
         self._single = True
+        """Only one queue is wanted."""
         self._reach = 1
         """So many times what is wanted is read at once, if several queues seem to have it."""
 
