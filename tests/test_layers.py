@@ -15,7 +15,7 @@ import io
 import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 import pytest
@@ -155,7 +155,23 @@ class Module:
 
 
 def modules(root: Path) -> list[Module]:
+    return _of_the_package() if root == PACKAGE else _parsed(root)
+
+
+def _parsed(root: Path) -> list[Module]:
     return [Module(root, path) for path in sorted(root.rglob("*.py"))]
+
+
+@cache
+def _of_the_package() -> list[Module]:
+    """Parsed once for all rules: that takes longer than to check them."""
+    return _parsed(PACKAGE)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forget_the_package() -> Iterator[None]:
+    yield
+    _of_the_package.cache_clear()
 
 
 def _dotted(node: ast.AST) -> str:

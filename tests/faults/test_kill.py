@@ -74,7 +74,7 @@ async def massacre(app: Windlass, fleet: Fleet, ledger: Ledger, jobs: int, pause
     await eventually(lambda: ledger.lines("start"))
     killing = asyncio.create_task(kill_now_and_then(app, fleet, rng, (0.5, 1.1)))
     ids = await producing
-    limit = 20 + jobs * pause / 4
+    limit = 60 + jobs * pause / 4
     await eventually(lambda: nothing_left(app), timeout=limit, every=0.1)
     killing.cancel()
     kills = await killing

@@ -254,7 +254,7 @@ HONOURED: dict[str, tuple[Any, Parser]] = {
     "task_ignore_result": (False, _flag),
     "task_queues": ((), _queues),
     "task_reject_on_worker_lost": (None, _flag_or_none),
-    "taskroutes": (None, routes),
+    "task_routes": (None, routes),
     "task_serializer": ("json", _json),
     "task_soft_time_limit": (None, _limit),
     "task_time_limit": (None, _limit),
@@ -270,7 +270,7 @@ HONOURED: dict[str, tuple[Any, Parser]] = {
 
 _LIVE = frozenset(
     {"beat_schedule", "enable_utc", "task_always_eager", "task_allow_error_cb_on_chord_header", "task_eager_propagates",
-     "task_default_priority", "taskroutes", "imports", "include", "task_queues"}
+     "task_default_priority", "task_routes", "imports", "include", "task_queues"}
 )  # fmt: skip
 
 
