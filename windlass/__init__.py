@@ -1,11 +1,10 @@
 """Windlass runs Python functions later, elsewhere, on time, and as often as promised."""
 
 from windlass.app import Windlass
-from windlass.calls.call import Draft, Signature
 from windlass.calls.context import Current, current
-from windlass.calls.handle import Handle, JobInfo, SyncHandle
 from windlass.calls.queue import Queue, QueueStatus
 from windlass.calls.task import AsyncTask, SyncTask, Task
+from windlass.core.draft import Draft
 from windlass.core.event import Event
 from windlass.core.job import ErrorInfo, Progress, State
 from windlass.core.keep import Keep
@@ -43,17 +42,20 @@ from windlass.errors import (
     UnknownTask,
     WindlassError,
 )
+from windlass.handles.gates import LimitInfo, TaskGate
+from windlass.handles.handle import Handle, JobInfo, SyncHandle
+from windlass.handles.results import Failure
+from windlass.handles.why import Reason, Why
 from windlass.limits.breakers import Breaker, BreakerInfo
-from windlass.limits.gates import LimitInfo, TaskGate
 from windlass.limits.locks import Lock
 from windlass.limits.once import Once, once
 from windlass.operate.admin import Holder
 from windlass.operate.schedules import ScheduleInfo
 from windlass.operate.targets import Email, Webhook
-from windlass.operate.why import Reason, Why
+from windlass.workflows.flows import Flow, flow
 from windlass.workflows.picture import Tree
-from windlass.workflows.values import Failure
-from windlass.workflows.work import Chain, Chord, Flow, Group, Work, chain, chord, flow, group
+from windlass.workflows.signature import Signature
+from windlass.workflows.work import Chain, Chord, Group, Work, chain, chord, group
 from windlass.workflows.workflow import SyncWorkflow, Workflow, WorkflowInfo, WorkflowPage, WorkflowProgress
 
 __version__ = "0.1.0"

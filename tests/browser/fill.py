@@ -104,7 +104,7 @@ def add_workflows(live: Live) -> dict[str, str]:
         "failed": bad.named("check an order"),
         "running": wide.named("launch"),
     }
-    found = {state: str(live.call(live.app.submit_work(work)).id) for state, work in works.items()}
+    found = {state: str(live.call(live.app.submitting.submit_work(work)).id) for state, work in works.items()}
     for state in ("succeeded", "failed"):
         wait_for_workflow(live, found[state], state)
     return found

@@ -20,7 +20,7 @@ from urllib.request import urlopen
 from tests.browser.shop import NAME, QUEUES, STAGE, URL, declare
 from tests.servers.process import HOST, free_port, wait_until
 from windlass import Windlass
-from windlass.calls.handle import JobInfo
+from windlass.handles.handle import JobInfo
 
 ROOT = Path(__file__).parents[2]
 USER, PASSWORD = "ann", "a-long-password"

@@ -171,7 +171,7 @@ def test_a_workflow_changes_colour_and_is_retried(live: Live, visit: Visit, stag
     tasks, number = live.app.tasks, live.port + 1
     transcode, check, ship = tasks["media.transcode"], tasks["orders.check"], tasks["orders.ship"]
     work = chain(transcode.si(stage), check.si(number), group(ship.s("post"), ship.s("courier"))).named("parcels")
-    id = live.call(live.app.submit_work(work)).id
+    id = live.call(live.app.submitting.submit_work(work)).id
     page = visit.go(f"/workflows/{id}")
     expect(page.locator("h1")).to_have_text("parcels")
     expect(node(visit, "media.transcode")).to_have_class("node running")
@@ -197,7 +197,7 @@ def test_a_wide_workflow_is_folded_zoomed_and_seen_over_time(live: Live, visit: 
     calls = [pack.si(n) for n in range(12)]
     first = [pack.si(n) for n in range(7)]
     work = chain(*first, group(*calls, check.si(-live.port)), ship.s("post")).named("many parcels")
-    id = live.call(live.app.submit_work(work)).id
+    id = live.call(live.app.submitting.submit_work(work)).id
     page = visit.find(f"/workflows/{id}", ".title .state.failed")
     visit.ready()
     expect(page.locator("#reason")).to_contain_text("orders.check failed: ValueError")
@@ -245,7 +245,7 @@ def test_mute_a_warning_and_hear_it_again(live: Live, visit: Visit) -> None:
 def test_cancel_a_workflow(live: Live, visit: Visit, stage: str) -> None:
     tasks = live.app.tasks
     work = chain(tasks["media.transcode"].si(stage), tasks["orders.notify"].s())
-    id = live.call(live.app.submit_work(work)).id
+    id = live.call(live.app.submitting.submit_work(work)).id
     visit.go(f"/workflows/{id}")
     expect(node(visit, "media.transcode")).to_have_class("node running")
     visit.press("Cancel")

@@ -51,7 +51,8 @@ class Workers:
     async def keep_up(self, namespace: dict[str, Any]) -> None:
         apps = {id(value): value for value in namespace.values() if isinstance(value, Windlass)}
         for key, app in apps.items() if self._wanted else ():
-            declared = (*app.tasks, *app.handlers, *app.queue_layers, *app.run_layers, *app.start_hooks)
+            said = app.declared
+            declared = (*said.tasks, *said.handlers, *said.queue_layers, *said.run_layers, *said.start_hooks)
             known = self._running.get(key)
             if known and known[1] == declared:
                 continue

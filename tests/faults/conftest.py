@@ -61,6 +61,6 @@ async def app(url: str, tasks: ModuleType) -> AsyncIterator[Windlass]:
     """The workers' app as a caller has it."""
     app = Windlass("faults", url, **tasks.SETTINGS)
     for task in tasks.app.tasks.values():
-        app.add_task(task.fn, {"name": task.name, "runs_in": task.runs_in, "queue": task.queue, **task.layer})
+        app.declared.add_task(task.fn, {"name": task.name, "runs_in": task.runs_in, "queue": task.queue, **task.layer})
     async with app:
         yield app

@@ -254,7 +254,7 @@ class TestWaiting:
         async def echo(n: int) -> int:
             return n
 
-        app.add_task(echo.fn, {"name": "echo"})
+        app.declared.add_task(echo.fn, {"name": "echo"})
         async with behind.worker():
             await self.lose(broken, proxy)
             handle = await app.tasks["echo"].enqueue(1)
@@ -271,7 +271,7 @@ class TestWaiting:
             await release.wait()
             return "done"
 
-        behind.add_task(held.fn, {"name": "held"})
+        behind.declared.add_task(held.fn, {"name": "held"})
         async with app.worker():
             handle = await behind.tasks["held"].enqueue()
             waiting = asyncio.create_task(handle.result(timeout=30))

@@ -26,8 +26,8 @@ def faults() -> Faults:
 async def app(request: pytest.FixtureRequest, tmp_path: Path, faults: Faults) -> AsyncIterator[Windlass]:
     url = "memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/jobs.db?durability=normal"
     app = Windlass("replies", url, **SHORT)
-    plain = app.new_store
-    app.new_store = lambda: FailingStore(plain(), faults)  # type: ignore[method-assign]
+    plain = app.connections.new_store
+    app.connections.new_store = lambda: FailingStore(plain(), faults)  # type: ignore[method-assign]
     yield app
     await app.close()
 
@@ -92,7 +92,7 @@ async def test_a_failed_batch_tells_everyone_and_leaves_the_sender_usable(app: W
 async def test_a_store_gone_for_good_fails_waiting_instead_of_hanging(
     app: Windlass, faults: Faults, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from windlass.calls import client
+    from windlass.connections import client
 
     monkeypatch.setattr(client, "PATIENCE_SECONDS", 0.2)
 

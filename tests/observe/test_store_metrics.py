@@ -175,8 +175,8 @@ async def test_the_dashboard_tells_them_to_those_who_may_read_everything() -> No
 async def test_a_store_that_is_away_is_a_number() -> None:
     faults = Faults()
     app = Windlass("away", "memory://")
-    plain = app.new_store
-    app.new_store = lambda: FailingStore(plain(), faults)  # type: ignore[method-assign]
+    plain = app.connections.new_store
+    app.connections.new_store = lambda: FailingStore(plain(), faults)  # type: ignore[method-assign]
     async with app:
         await app.client()
         faults.fail("totals", times=1)
@@ -190,8 +190,8 @@ async def test_a_store_that_hangs_is_one_too(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(metrics, "PATIENCE", 0.01)
     faults = Faults()
     app = Windlass("hangs", "memory://")
-    plain = app.new_store
-    app.new_store = lambda: FailingStore(plain(), faults)  # type: ignore[method-assign]
+    plain = app.connections.new_store
+    app.connections.new_store = lambda: FailingStore(plain(), faults)  # type: ignore[method-assign]
     async with app:
         await app.client()
         faults.delay("totals", 30, times=1)

@@ -82,7 +82,7 @@ async def test_children_are_told_the_trace_in_coroutines_and_functions(
     monkeypatch.setenv("TRACED_SPANS", str(book.path))
     trace(solo, tracer_provider=book.provider)
     for task in (traced.draw, traced.draw_async, traced.in_part):
-        solo.add_task(task.fn, {"name": task.name, "runs_in": task.runs_in})
+        solo.declared.add_task(task.fn, {"name": task.name, "runs_in": task.runs_in})
     async with solo.worker(children=1):
         for name in ("draw", "draw_async", "in_part"):
             handle = await solo.tasks[f"tests.observe.traced.{name}"].enqueue(1)
@@ -97,7 +97,7 @@ async def test_a_child_of_an_unsampled_job_records_nothing(
 ) -> None:
     monkeypatch.setenv("TRACED_SPANS", str(book.path))
     trace(solo, tracer_provider=book.provider, sample=0)
-    solo.add_task(traced.draw.fn, {"name": traced.draw.name, "runs_in": "process"})
+    solo.declared.add_task(traced.draw.fn, {"name": traced.draw.name, "runs_in": "process"})
     async with solo.worker(children=1):
         await within(await solo.tasks[traced.draw.name].enqueue(1), 60)
     assert not book.all()

@@ -57,8 +57,8 @@ def faults() -> Faults:
 async def graph_app(request: pytest.FixtureRequest, tmp_path: Path, faults: Faults) -> AsyncIterator[Windlass]:
     url = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/jobs.db?durability=normal"}.get(request.param)
     app = Windlass(fresh_prefix(), url or request.getfixturevalue("redis7").url, **SHORT)
-    plain = app.new_store
-    app.new_store = lambda: FailingStore(plain(), faults)  # type: ignore[method-assign]
+    plain = app.connections.new_store
+    app.connections.new_store = lambda: FailingStore(plain(), faults)  # type: ignore[method-assign]
     declare_all(app)
     yield app
     await app.close()

@@ -18,7 +18,7 @@ def declare_all(other: Windlass) -> None:
     """The same tasks in another app. Those that grow work out of tasks of this module run in children of its own."""
     for task in app.tasks.values():
         given = {"name": task.name, "queue": task.queue, "runs_in": task.runs_in, **task.layer}
-        other.add_task(task.fn, given)
+        other.declared.add_task(task.fn, given)
 
 
 class Tasks:

@@ -23,7 +23,7 @@ log = logging.getLogger("e2e")
 def adopt(other: Windlass, *tasks: Task[Any, Any], **options: Any) -> list[Task[Any, Any]]:
     """Declare tasks of this module in another app, which runs them in its own workers and its own children."""
     own = {task.name: {"name": task.name, "queue": task.queue, "runs_in": task.runs_in, **task.layer} for task in tasks}
-    return [other.add_task(task.fn, {**own[task.name], **options}) for task in tasks]
+    return [other.declared.add_task(task.fn, {**own[task.name], **options}) for task in tasks]
 
 
 def caller(url: str) -> Windlass:

@@ -21,8 +21,8 @@ def app() -> Windlass:
 
 def order_faults(app: Windlass) -> Faults:
     """Let every connection of the app obey the same orders."""
-    faults, plain = Faults(), app.new_store
-    app.new_store = lambda: FailingStore(plain(), faults)  # type: ignore[method-assign]
+    faults, plain = Faults(), app.connections.new_store
+    app.connections.new_store = lambda: FailingStore(plain(), faults)  # type: ignore[method-assign]
     return faults
 
 

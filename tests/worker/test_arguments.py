@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.drafts import draft_of
 from tests.worker import typed
 from tests.worker.helpers import within
 from tests.worker.typed import ORDER, Address, Colour, Item, Order
@@ -16,7 +17,7 @@ from windlass import JobFailed, PayloadError, State, Windlass
 
 @pytest.mark.parametrize("task", [typed.on_loop, typed.in_thread, typed.in_process], ids=["loop", "thread", "process"])
 async def test_everything_comes_out_as_it_went_in(app: Windlass, task: Any) -> None:
-    own = app.add_task(task.fn, {"name": task.name, "runs_in": task.runs_in})
+    own = app.declared.add_task(task.fn, {"name": task.name, "runs_in": task.runs_in})
     async with app.worker(children=1):
         handle = await own.enqueue(ORDER, again=True)
         result = await within(handle)
@@ -29,7 +30,7 @@ async def test_everything_comes_out_as_it_went_in(app: Windlass, task: Any) -> N
 
 
 async def test_star_arguments(app: Windlass) -> None:
-    own = app.add_task(typed.variadic.fn, {})
+    own = app.declared.add_task(typed.variadic.fn, {})
     a, b, c = (Item(sku, Decimal(1)) for sku in "abc")
     async with app.worker():
         result = await within(await own.enqueue(a, b, c, limit=Decimal("0.1"), back=Colour.RED))
@@ -105,7 +106,7 @@ async def test_a_payload_that_is_no_object(app: Windlass) -> None:
     async with app.worker():
         store = (await app.client()).store
         for id, payload in (("a", b"[1]"), ("b", b"not json"), ("c", b"[" * 100_000), ("d", b"")):
-            job = strict.draft((1,), {}, {"id": id}).to_job("", b"{}")
+            job = draft_of(strict.s(1).set(id=id)).to_job("", b"{}")
             job.payload = payload
             await store.insert([job])
             with pytest.raises(JobFailed, match="bad payload"):
@@ -152,7 +153,7 @@ async def test_an_upcast_that_fails_dead_letters_with_the_reason(app: Windlass, 
     async def move(where: int) -> None: ...
 
     store = (await app.client()).store
-    job = move.draft((1,), {}, {"id": "old"}).to_job("", b"{}")
+    job = draft_of(move.s(1).set(id="old")).to_job("", b"{}")
     job.version, job.payload = 1, b'{"x":1}'
     await store.insert([job])
     async with app.worker():

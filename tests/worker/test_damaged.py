@@ -42,7 +42,7 @@ class Site:
             given = msgspec.structs.replace(app.settings.for_store(app.name), audit_every=300)
             return make_store(url, given)
 
-        app.store_factory = factory
+        app.connections.store_factory = factory
         self._around = app.worker(concurrency=20)
         self.worker: Worker = self.loop.run(self._around.__aenter__())
         self.id = self.worker.id
@@ -52,7 +52,7 @@ class Site:
     def close(self) -> None:
         self.loop.run(self._around.__aexit__(None, None, None))
         self.loop.run(app.close())
-        app.store_factory = None
+        app.connections.store_factory = None
         self.loop.close()
 
     async def send(self, n: int) -> tuple[list[str], dict[str, set[str]]]:

@@ -19,7 +19,7 @@ from windlass.core.event import Event
 
 def adopt_layered(app: Windlass) -> None:
     for task in layered.app.tasks.values():
-        app.add_task(task.fn, {"name": task.name, "runs_in": task.runs_in})
+        app.declared.add_task(task.fn, {"name": task.name, "runs_in": task.runs_in})
 
 
 @pytest.mark.parametrize("name", ["on_loop", "in_thread", "in_child", "in_child_async"])

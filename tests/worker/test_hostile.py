@@ -21,10 +21,10 @@ from tests.servers.redis import RedisServer, fresh_prefix
 from tests.worker.helpers import eventually
 from tests.worker.hostile import PLACES, Spec, specs
 from windlass import State
-from windlass.calls.handle import JobInfo
 from windlass.core.failure import MAX_MESSAGE, MAX_TRACEBACK
 from windlass.core.job import NewJob
 from windlass.core.safe import MAX_REASON
+from windlass.handles.handle import JobInfo
 from windlass.store import make_store
 from windlass.worker.service import Worker
 
@@ -39,7 +39,7 @@ class Site:
         self.place = PLACES[place]
         app = self.app = self.place.app
         self.loop = asyncio.Runner()
-        app.store_factory = lambda: make_store(url, app.settings.for_store(app.name))
+        app.connections.store_factory = lambda: make_store(url, app.settings.for_store(app.name))
         self._around = app.worker(concurrency=8, children=2)
         self.worker: Worker = self.loop.run(self._around.__aenter__())
         self.id = self.worker.id
@@ -47,7 +47,7 @@ class Site:
     def close(self) -> None:
         self.loop.run(self._around.__aexit__(None, None, None))
         self.loop.run(self.app.close())
-        self.app.store_factory = None
+        self.app.connections.store_factory = None
         self.loop.close()
 
     async def survive(self, cases: list[Spec]) -> None:

@@ -207,7 +207,7 @@ async def test_what_the_store_decides_alone_is_told_once_of_all_workers(app: Win
     assert (await store.exchange("w", 1, [], Want([("default", 1)], 1))).claims
     await store.leave("w", crashed=True)
     expired = await late.enqueue()
-    unknown = await app.submit_one(app.draft_by_name("nobodys", b"{}", {}))
+    unknown = await app.queue("default").add("nobodys")
     async with app.worker(queues=["default"]), app.worker(queues=["default"]):
         records = [await one(heard, handle.id) for handle in (dead, expired, unknown)]
         assert [record.levelname for record in records] == ["ERROR", "INFO", "ERROR"]

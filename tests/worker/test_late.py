@@ -46,7 +46,7 @@ async def test_no_worker_serves_the_queue(app: Windlass) -> None:
 
 
 async def test_no_worker_declares_the_task(app: Windlass) -> None:
-    handle = await app.submit_one(app.draft_by_name("nobodys", b"{}", {"queue": "sums"}))
+    handle = await app.queue("sums").add("nobodys")
     async with app.worker():
         assert "no live worker of queue 'sums' declares task 'nobodys'" in await said(handle)
 

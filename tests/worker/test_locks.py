@@ -96,8 +96,8 @@ async def test_the_error_of_the_block_says_more_than_a_lost_lock(app: Windlass) 
 @pytest.fixture
 def shaky() -> tuple[Windlass, Faults]:
     app, faults = Windlass("locks", "memory://"), Faults()
-    plain = app.new_store
-    app.new_store = lambda: FailingStore(plain(), faults)  # type: ignore[method-assign]
+    plain = app.connections.new_store
+    app.connections.new_store = lambda: FailingStore(plain(), faults)  # type: ignore[method-assign]
     return app, faults
 
 

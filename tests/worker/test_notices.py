@@ -25,13 +25,13 @@ from tests.servers.process import free_port
 from tests.servers.redis import fresh_prefix
 from tests.worker.helpers import SHORT, Fleet, Ledger, WorkerProcess, eventually
 from windlass import DeadLetter, Email, Notice, Webhook, Windlass, every
-from windlass.calls.handle import JobInfo
 from windlass.console import Console
 from windlass.core import health
 from windlass.core.notice import NoticeBook
 from windlass.core.options import parse_options
 from windlass.core.schedule import GONE
 from windlass.errors import WindlassError
+from windlass.handles.handle import JobInfo
 from windlass.store.items import read_one
 from windlass.store.jobs import Query
 from windlass.worker import notifier

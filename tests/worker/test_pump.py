@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.drafts import draft_of
 from tests.worker.helpers import eventually, within
 from tests.worker.pump_kit import app, order_faults, patch_exchange
 from windlass import JobFailed, State, Windlass
@@ -129,7 +130,7 @@ async def test_a_record_that_cannot_be_read_harms_only_itself(app: Windlass, met
 
     async with app, app.worker():
         client = await app.client()
-        draft = quick.draft((1,), {}, {})
+        draft = draft_of(quick.s(1))
         job = draft.to_job("", b"{}")
         job.meta = meta
         await client.store.insert([job])

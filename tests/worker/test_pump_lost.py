@@ -223,7 +223,7 @@ async def test_a_claim_that_cannot_be_begun_is_a_dead_letter_alone(
     @app.task
     async def senseless() -> None: ...
 
-    plain = app.resolve
+    plain = app.declared.resolve
 
     def resolve(task: str, *args: Any, **named: Any) -> Any:
         if task == senseless.name:
@@ -232,7 +232,7 @@ async def test_a_claim_that_cannot_be_begun_is_a_dead_letter_alone(
 
     async with app, app.worker() as worker:
         id = worker.id
-        monkeypatch.setattr(app, "resolve", resolve)
+        monkeypatch.setattr(app.declared, "resolve", resolve)
         client = await app.client()
         jobs = [NewJob(id=f"bad-{n}", task=senseless.name, queue="default", payload=b"[]") for n in range(3)]
         await client.store.insert(jobs)

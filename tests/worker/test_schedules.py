@@ -38,7 +38,7 @@ class Stage:
     def __init__(self) -> None:
         self.clock, self.faults = VirtualClock(START), Faults()
         self.app = Windlass("staged", "memory://")
-        self.app.store_factory = self.store
+        self.app.connections.store_factory = self.store
         self.zero = self.clock.ms
 
         @self.app.task(name="t")
@@ -266,7 +266,7 @@ async def test_a_job_that_is_not_taken_in_is_told(stage: Stage, caplog: Any) -> 
 def declared(stage: Stage, **timings: Any) -> Windlass:
     """Another release of the app, on the same store."""
     app = Windlass("staged", stage.app.url)
-    app.store_factory = stage.store
+    app.connections.store_factory = stage.store
     task = app.task(name="t")(lambda x=0: x)
     for name, timing in timings.items():
         app.schedule(timing, name=name)(task)

@@ -12,9 +12,9 @@ import pytest
 from tests.worker.graphs import Tasks, value_of
 from tests.worker.helpers import eventually, within
 from windlass import JobCancelled, JobFailed, State, Windlass, chain, chord, flow, group
-from windlass.calls.call import Draft
 from windlass.calls.context import Current, HandOver
 from windlass.calls.middleware import Submit
+from windlass.core.draft import Draft
 from windlass.errors import StoreUnavailable
 from windlass.store.answers import Accept, Answer, GraphAnswer
 from windlass.store.jobs import SweepReply

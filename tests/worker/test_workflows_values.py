@@ -19,6 +19,7 @@ from windlass.core.graph import Input
 from windlass.core.job import Claim, Job, Meta, State
 from windlass.core.links import Inject, Links, Shape
 from windlass.errors import PayloadError, StoreError, StoreUnavailable
+from windlass.handles.results import Failure
 from windlass.store.base import Store
 from windlass.worker.arguments import arguments
 from windlass.worker.children import Children
@@ -26,7 +27,6 @@ from windlass.worker.executor import Executor
 from windlass.worker.graphs import Graphs
 from windlass.worker.note_buffer import NoteBuffer
 from windlass.worker.runner import Run
-from windlass.workflows.values import Failure
 
 FAILURE = Failure("j", "t", "failed", "ValueError", "no")
 FAILED = msgspec.json.encode(FAILURE)
@@ -293,7 +293,7 @@ def declare(app: Windlass, kind: str) -> None:
     def in_thread(n: Any = None) -> Any:
         return [n, current().results]
 
-    app.add_task(on_loop if kind == "loop" else in_thread, {"name": "f"})
+    app.declared.add_task(on_loop if kind == "loop" else in_thread, {"name": "f"})
 
 
 @pytest.mark.parametrize("kind", ["loop", "thread"])

@@ -9,25 +9,21 @@ from contextvars import ContextVar
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Protocol
 
-import msgspec
-
 from windlass.core import safe
 from windlass.core.codec import encode
-from windlass.core.job import Claim, Meta, Progress
+from windlass.core.job import Claim, Meta, Progress, read_meta
 from windlass.core.lifecycle import Adopting
 from windlass.core.links import Inject
 from windlass.errors import ConfigError, WindlassError
-from windlass.workflows.values import decode
+from windlass.handles.results import decode
+from windlass.workflows.plan import Plan, make_plan
+from windlass.workflows.work import Work, group
+from windlass.workflows.workflow import Workflow
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
-    from windlass.workflows.plan import Plan
-    from windlass.workflows.work import Work
-    from windlass.workflows.workflow import Workflow
 
 _var: ContextVar[Current | None] = ContextVar("windlass_current", default=None)
-_meta_decoder = msgspec.json.Decoder(Meta)
-_NO_META = Meta()
 
 
 class Notes(Protocol):
@@ -175,7 +171,7 @@ class Current:
     @property
     def workflow(self) -> Workflow[Any] | None:
         """The workflow this job belongs to, or None."""
-        return self._app.workflow(self.claim.graph) if self.claim.graph else None
+        return Workflow(self._app.connections, self.claim.graph) if self.claim.graph else None
 
     @property
     def results(self) -> Any:
@@ -206,21 +202,17 @@ class Current:
             return _answer(self.results) if self._is_awaiting() else self.results
         if not works:
             raise ConfigError("wait_for() got nothing to wait for")
-        from windlass.workflows.work import group
-
         return self._hand_over(works[0] if len(works) == 1 else group(*works), replaced=False)
 
     def _hand_over(self, work: Work[Any], *, replaced: bool) -> Any:
-        from windlass.workflows.plan import make_plan
-
         plan = make_plan(self._app, work, parent=self.id, replaced=replaced)
         if self._is_awaiting():
             return self._leave(plan, replaced)
-        self._app.sync.show_plan(plan)
+        self._app.submitting.show_here(plan)
         raise HandOver(Adopting(plan.graph, plan.nodes, replaced))
 
     async def _leave(self, plan: Plan, replaced: bool) -> None:
-        await self._app.show_plan(plan)
+        await self._app.submitting.show(plan)
         raise HandOver(Adopting(plan.graph, plan.nodes, replaced))
 
     def _is_awaiting(self) -> bool:
@@ -232,10 +224,6 @@ class Current:
 
 async def _answer(value: Any) -> Any:
     return value
-
-
-def read_meta(data: bytes) -> Meta:
-    return _NO_META if data == b"{}" else _meta_decoder.decode(data)
 
 
 def current() -> Current:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
-from windlass.calls.call import Draft
 from windlass.calls.context import Current
+from windlass.core.draft import Draft
 from windlass.store.answers import Answer
 
-Submit = Callable[[list[Draft]], Awaitable[list[Answer]]]
+Submit = Callable[[list[Draft]], Coroutine[Any, Any, list[Answer]]]
 AroundEnqueue = Callable[[list[Draft], Submit], Awaitable[list[Answer]]]
 """Gets the drafts of one call and the next step; may change headers, refuse by raising, or look at the answers."""
 
@@ -25,16 +25,18 @@ raised in a child process arrives as ``JobFailed`` with its type and text. A job
 
 
 def around_enqueue(layers: Sequence[AroundEnqueue], submit: Submit) -> Submit:
+    """``submit`` with the layers around it; without any, ``submit`` itself."""
     for layer in reversed(layers):
         submit = partial(_enqueue_layer, layer, submit)
     return submit
 
 
-def _enqueue_layer(layer: AroundEnqueue, following: Submit, drafts: list[Draft]) -> Awaitable[list[Answer]]:
-    return layer(drafts, following)
+async def _enqueue_layer(layer: AroundEnqueue, following: Submit, drafts: list[Draft]) -> list[Answer]:
+    return await layer(drafts, following)
 
 
 def around_run(layers: Sequence[AroundRun], running: Current, run: Run) -> Run:
+    """``run`` with the layers around it."""
     for layer in reversed(layers):
         run = partial(layer, running, run)
     return run

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Unpack
+from collections.abc import Mapping, Sequence
+from typing import Any, Unpack
 
 import msgspec
 
-from windlass.calls.call import Draft, needs_stable
-from windlass.calls.handle import Handle
-from windlass.core import codec
 from windlass.core.duration import Duration, to_ms
 from windlass.core.ids import check_name
 from windlass.core.job import State
+from windlass.core.option_parsers import parse_states
 from windlass.core.options import CALL_NAMES, CallOptions, parse_options
 from windlass.core.terms import queue_gate
 from windlass.errors import ConfigError
-from windlass.limits.gates import (
+from windlass.handles.gates import (
     QUEUE_TUNING,
     UNTUNED,
     LimitInfo,
@@ -27,15 +25,13 @@ from windlass.limits.gates import (
     read_gate,
     retune,
 )
-from windlass.operate.admin import parse_states
+from windlass.handles.handle import Handle
 from windlass.store.answers import MAX_BATCH
 from windlass.store.jobs import Action, Change, Query
 from windlass.store.reads import QueueInfo
-
-if TYPE_CHECKING:
-    from windlass.app import Windlass
-
-Handler = Callable[[str, dict[str, Any]], Awaitable[Any] | Any]
+from windlass.workflows.declarations import Handler
+from windlass.workflows.signature import Signature
+from windlass.workflows.work import App
 
 NOT_STARTED = (State.READY, State.SCHEDULED, State.WAITING)
 UNDER_WAY = (State.READY, State.SCHEDULED, State.RUNNING)
@@ -63,7 +59,7 @@ class QueueStatus(msgspec.Struct, frozen=True, kw_only=True):
 class Queue:
     """What ``app.queue(name)`` gives."""
 
-    def __init__(self, app: Windlass, name: str) -> None:
+    def __init__(self, app: App, name: str) -> None:
         self._app, self.name = app, check_name("queue", name)
         self._gate = queue_gate(self.name)
 
@@ -71,38 +67,37 @@ class Queue:
         self, task: str, args: Mapping[str, Any] | None = None, **options: Unpack[CallOptions]
     ) -> Handle[Any]:
         """Call a task by name, also one of another service. Its arguments are checked by the worker that runs it."""
-        return await self._app.submit_one(self._draft(task, args or {}, options))
+        submitting = self._app.submitting
+        (handle,) = await submitting.submit([submitting.draft(self.call(task, args or {}, options))])
+        return handle
 
     async def add_bulk(
         self, calls: Sequence[tuple[str, Mapping[str, Any]]], **options: Unpack[CallOptions]
     ) -> list[Handle[Any]]:
         """Many calls by name in one round trip."""
-        return await self._app.submit([self._draft(task, args, options) for task, args in calls])
+        submitting = self._app.submitting
+        return await submitting.submit([submitting.draft(self.call(task, args, options)) for task, args in calls])
 
-    def _draft(self, task: str, args: Mapping[str, Any], options: Mapping[str, object]) -> Draft:
+    def call(self, task: str, args: Mapping[str, Any], options: Mapping[str, object]) -> Signature[Any]:
+        """A call by name that goes to this queue, as a value."""
         if not isinstance(args, Mapping):
             raise ConfigError(f"queue {self.name}: the arguments of {task!r} are {args!r}; give a mapping by name")
         layer = parse_options(options, CALL_NAMES, f"queue {self.name}, task {task!r}")
         layer["queue"] = self.name
-        declared = self._app.tasks.get(check_name("task", task))
-        if declared is not None:
-            return declared.draft((), dict(args), layer)
-        cap = self._app.settings.max_payload
-        payload = codec.encode(dict(args), f"task {task}: the arguments", cap, stable=needs_stable(layer))
-        return self._app.draft_by_name(task, payload, layer)
+        return Signature(self._app, check_name("task", task), (), dict(args), layer)
 
     async def counts(self) -> dict[str, int]:
         """Jobs by state; states with none are left out."""
-        client = await self._app.client()
+        client = await self._app.connections.client()
         found = [queue for queue in await client.store.queues() if queue.name == self.name]
         return found[0].counts if found else {}
 
     async def info(self) -> QueueStatus:
         """The queue with its counts, its limits and whether it is paused."""
-        client = await self._app.client()
+        client = await self._app.connections.client()
         found = [queue for queue in await client.store.queues() if queue.name == self.name]
         queue = found[0] if found else QueueInfo(name=self.name)
-        limits = limit_info(await read_gate(self._app, self._gate))
+        limits = limit_info(await read_gate(self._app.connections, self._gate))
         return QueueStatus(
             name=self.name, counts=queue.counts, oldest_ready=queue.oldest_ready, lanes=queue.lanes, limits=limits,
             paused=limits.paused, draining=limits.draining, held=limits.held, opens_in=limits.opens_in,
@@ -110,19 +105,19 @@ class Queue:
 
     async def pause(self) -> None:
         """Start no more jobs of this queue, on no worker. Those that run go on, and new ones are taken in."""
-        await retune(self._app, self._gate, paused=True)
+        await retune(self._app.connections, self._gate, paused=True)
 
     async def resume(self) -> None:
         """Take a pause back, and the end of intake by ``drain``."""
-        await retune(self._app, self._gate, paused=None, draining=None)
+        await retune(self._app.connections, self._gate, paused=None, draining=None)
 
     async def tune(self, **limits: Unpack[QueueTuning]) -> None:
         """Say other limits than the code does, for all workers and at once; None is no limit."""
-        await retune(self._app, self._gate, **check_tuning({**limits}, QUEUE_TUNING, f"queue {self.name}"))
+        await retune(self._app.connections, self._gate, **check_tuning({**limits}, QUEUE_TUNING, f"queue {self.name}"))
 
     async def untune(self) -> None:
         """Let what the code says hold again. A pause stays."""
-        await retune(self._app, self._gate, **UNTUNED)
+        await retune(self._app.connections, self._gate, **UNTUNED)
 
     async def drain(self, timeout: Duration | None = None) -> None:
         """Take no new jobs in, and wait until none is ready, scheduled or running. Only ``resume`` lets jobs in again.
@@ -130,7 +125,7 @@ class Queue:
         TimeoutError when that takes too long; the queue goes on draining then.
         """
         seconds = None if timeout is None else to_ms(timeout, "timeout") / 1000
-        await retune(self._app, self._gate, draining=True)
+        await retune(self._app.connections, self._gate, draining=True)
         pause, longest = DRAIN_PAUSES
         left: dict[str, int] = {}
         try:
@@ -155,7 +150,7 @@ class Queue:
         return await self._change_all(Change(action=Action.MOVE, queue=queue), state)
 
     async def _change_all(self, change: Change, state: State | str | Sequence[State | str]) -> int:
-        client = await self._app.client()
+        client = await self._app.connections.client()
         states = parse_states(state)
         if not states or State.RUNNING in states:
             raise ConfigError(f"queue {self.name}: running jobs cannot be {change.action}d; give other states")
@@ -169,7 +164,7 @@ class Queue:
 
     def handler(self, fn: Handler) -> Handler:
         """Run ``fn(task_name, args)`` for every job of this queue whose task is not declared."""
-        self._app.add_handler(self.name, fn)
+        self._app.declared.add_handler(self.name, fn)
         return fn
 
     def __repr__(self) -> str:

@@ -7,21 +7,18 @@ import inspect
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, cast, overload
+from typing import Any, Generic, ParamSpec, TypeVar, Unpack, cast, overload
 
-from windlass.calls.call import Draft, Signature
-from windlass.calls.handle import Handle, SyncHandle
 from windlass.core.batch import one_of, the_list
 from windlass.core.codec import Codec
 from windlass.core.duration import Duration
 from windlass.core.flow_rules import check_rules
 from windlass.core.options import CALL_NAMES, TASK_NAMES, CallOptions, parse_options
 from windlass.errors import ConfigError
-from windlass.limits.gates import TaskTuning
-from windlass.workflows.work import Group
-
-if TYPE_CHECKING:
-    from windlass.app import Windlass
+from windlass.handles.gates import TaskGate, TaskTuning
+from windlass.handles.handle import Handle, SyncHandle
+from windlass.workflows.signature import Signature
+from windlass.workflows.work import App, Group
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -31,30 +28,37 @@ T = TypeVar("T")
 class Caller(Generic[P, R]):
     """The ways to call a task, with options or without."""
 
-    _app: Windlass
-
-    def draft(self, args: tuple[Any, ...], kwargs: dict[str, Any], options: Mapping[str, Any]) -> Draft:
-        raise NotImplementedError
+    _app: App
+    _task: Task[P, R]
+    _options: Mapping[str, Any]
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """Accept the call: when this returns, the job is in the store."""
-        return await self._app.submit_one(self.draft(args, kwargs, {}))
+        submitting, task = self._app.submitting, self._task
+        draft = submitting.draft(Signature(self._app, task.name, args, kwargs, self._options, task=task))
+        (handle,) = await submitting.submit([draft])
+        return handle
 
     def delay(self, *args: P.args, **kwargs: P.kwargs) -> SyncHandle[R]:
         """The same for sync code, from any thread."""
-        return self._app.sync.submit_one(self.draft(args, kwargs, {}))
+        submitting, task = self._app.submitting, self._task
+        draft = submitting.draft(Signature(self._app, task.name, args, kwargs, self._options, task=task))
+        (handle,) = submitting.submit_here([draft])
+        return handle
 
     def send(self, *args: P.args, **kwargs: P.kwargs) -> None:
         """Fire and forget: does not wait for the store. What is lost so is counted in ``app.lost_sends``."""
-        self._app.send([self.draft(args, kwargs, {})])
+        submitting, task = self._app.submitting, self._task
+        draft = submitting.draft(Signature(self._app, task.name, args, kwargs, self._options, task=task))
+        submitting.send([draft])
 
     def s(self, *args: Any, **kwargs: Any) -> Signature[R]:
         """The call as a value. In a workflow, the result of what comes before is put in front of its arguments."""
-        raise NotImplementedError
+        return Signature(self._app, self._task.name, args, kwargs, self._options, task=self._task)
 
     def si(self, *args: P.args, **kwargs: P.kwargs) -> Signature[R]:
         """The call as a value, with all its arguments: it takes nothing from what comes before."""
-        raise NotImplementedError
+        return Signature(self._app, self._task.name, args, kwargs, self._options, task=self._task, immutable=True)
 
     def map(self, items: Iterable[Any]) -> Signature[list[R]]:
         """One job that calls the task for each item in turn. Its result is the list of theirs."""
@@ -72,17 +76,21 @@ class Caller(Generic[P, R]):
         return Group(self.starmap(calls[start : start + n]) for start in range(0, len(calls), n))
 
     def _each(self, how: str, calls: Iterable[tuple[Any, ...]]) -> Signature[list[R]]:
-        raise NotImplementedError
+        """One job for many calls. It takes nothing from what comes before: its items are its arguments."""
+        task = self._task
+        if task.batch:
+            raise ConfigError(f"task {task.name} takes batches: call it for each item, and workers gather the calls")
+        return Signature(self._app, task.name, tuple(calls), {}, self._options, task=task, immutable=True, each=how)
 
 
 class Task(Caller[P, R]):
     """A declared function. Calling it runs it here and now; ``enqueue`` and ``delay`` run it on a worker."""
 
-    def __init__(self, app: Windlass, fn: Callable[P, Any], options: Mapping[str, object]) -> None:
+    def __init__(self, app: App, fn: Callable[P, Any], options: Mapping[str, object]) -> None:
         where = f"task {getattr(fn, '__qualname__', fn)!s}"
         if inspect.isclass(fn) or inspect.isasyncgenfunction(fn) or inspect.isgeneratorfunction(fn):
             raise ConfigError(f"{where}: only plain and async functions can be tasks, not {fn!r}")
-        self._app, self.fn = app, fn
+        self._app, self._task, self._options, self.fn = app, self, {}, fn
         self.layer = parse_options(options, TASK_NAMES, where)
         self.name: str = self.layer.pop("name", None) or task_name(fn)
         self.is_async = inspect.iscoroutinefunction(fn)
@@ -130,37 +138,29 @@ class Task(Caller[P, R]):
         """The payload versions this code can read."""
         return (*sorted(self.upcast), self.version)
 
-    def draft(self, args: tuple[Any, ...], kwargs: dict[str, Any], options: Mapping[str, Any]) -> Draft:
-        return self._app.draft(self, args, kwargs, options)
-
-    def s(self, *args: Any, **kwargs: Any) -> Signature[R]:
-        return Signature(self._app, self.name, args, kwargs, {}, task=self)
-
-    def si(self, *args: P.args, **kwargs: P.kwargs) -> Signature[R]:
-        return Signature(self._app, self.name, args, kwargs, {}, task=self, immutable=True)
-
-    def _each(self, how: str, calls: Iterable[tuple[Any, ...]]) -> Signature[list[R]]:
-        return each_of(self, how, calls, {})
-
     def options(self, **options: Unpack[CallOptions]) -> Call[P, R]:
         """The same task with options for one call: ``task.options(delay="10m", id="welcome:42").enqueue(...)``."""
         return Call(self, parse_options(options, CALL_NAMES, f"task {self.name}"))
 
+    @property
+    def _gate(self) -> TaskGate:
+        return TaskGate(self._app.connections, self.name)
+
     async def pause(self) -> None:
         """Start no more of its jobs, on no worker and in no queue. Those that run go on."""
-        await self._app.task_gate(self.name).pause()
+        await self._gate.pause()
 
     async def resume(self) -> None:
         """Take a pause back."""
-        await self._app.task_gate(self.name).resume()
+        await self._gate.resume()
 
     async def tune(self, **limits: Unpack[TaskTuning]) -> None:
         """Say other limits than the code does, for all workers and at once; None is no limit."""
-        await self._app.task_gate(self.name).tune(**limits)
+        await self._gate.tune(**limits)
 
     async def untune(self) -> None:
         """Let what the code says hold again. A pause stays."""
-        await self._app.task_gate(self.name).untune()
+        await self._gate.untune()
 
     def apply_async(
         self,
@@ -183,7 +183,9 @@ class Task(Caller[P, R]):
         }  # fmt: skip
         chosen = {name: value for name, value in given.items() if value is not None}
         options = parse_options(chosen, CALL_NAMES, f"task {self.name}")
-        return self._app.sync.submit_one(self.draft(tuple(args), dict(kwargs or {}), options))
+        call: Signature[R] = Signature(self._app, self.name, tuple(args), dict(kwargs or {}), options, task=self)
+        (handle,) = self._app.submitting.submit_here([self._app.submitting.draft(call)])
+        return handle
 
     def __repr__(self) -> str:
         return f"<task {self.name}>"
@@ -231,47 +233,29 @@ class Call(Caller[P, R]):
         if options.get("delay") and options.get("at"):
             raise ConfigError(f"task {task.name}: give delay or at, not both")
 
-    def draft(self, args: tuple[Any, ...], kwargs: dict[str, Any], options: Mapping[str, Any]) -> Draft:
-        return self._task.draft(args, kwargs, {**self._options, **options})
 
-    def s(self, *args: Any, **kwargs: Any) -> Signature[R]:
-        return Signature(self._app, self._task.name, args, kwargs, self._options, task=self._task)
-
-    def si(self, *args: P.args, **kwargs: P.kwargs) -> Signature[R]:
-        return Signature(self._app, self._task.name, args, kwargs, self._options, task=self._task, immutable=True)
-
-    def _each(self, how: str, calls: Iterable[tuple[Any, ...]]) -> Signature[list[R]]:
-        return each_of(self._task, how, calls, self._options)
-
-
-def each_of(
-    task: Task[Any, Any], how: str, calls: Iterable[tuple[Any, ...]], options: Mapping[str, Any]
-) -> Signature[Any]:
-    """One job for many calls. It takes nothing from what comes before: its items are its arguments."""
-    if task.batch:
-        raise ConfigError(f"task {task.name} takes batches: call it for each item, and workers gather the calls")
-    return Signature(task._app, task.name, tuple(calls), {}, options, task=task, immutable=True, each=how)
+Declare = Callable[[Callable[..., Any], Mapping[str, object]], Task[Any, Any]]
 
 
 class TaskDecorator:
     """``@app.task(...)`` with its options, waiting for the function."""
 
-    def __init__(self, app: Windlass, options: Mapping[str, object]) -> None:
-        self._app, self._options = app, options
+    def __init__(self, declare: Declare, options: Mapping[str, object]) -> None:
+        self._declare, self._options = declare, options
 
     @overload
     def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncTask[P, R]: ...  # type: ignore[overload-overlap]
     @overload
     def __call__(self, fn: Callable[P, R], /) -> SyncTask[P, R]: ...
     def __call__(self, fn: Callable[..., Any], /) -> Any:
-        return self._app.add_task(fn, self._options)
+        return self._declare(fn, self._options)
 
 
 class BatchDecorator:
     """``@app.task(batch=..., ...)``, waiting for the function: it takes a list, and calls are one by one."""
 
-    def __init__(self, app: Windlass, options: Mapping[str, object]) -> None:
-        self._app, self._options = app, options
+    def __init__(self, declare: Declare, options: Mapping[str, object]) -> None:
+        self._declare, self._options = declare, options
 
     @overload
     def __call__(self, fn: Callable[[list[T]], Coroutine[Any, Any, list[R | Exception]]], /) -> AsyncTask[[T], R]: ...
@@ -286,7 +270,7 @@ class BatchDecorator:
     @overload
     def __call__(self, fn: Callable[[list[T]], None], /) -> SyncTask[[T], None]: ...
     def __call__(self, fn: Callable[..., Any], /) -> Any:
-        return self._app.add_task(fn, self._options)
+        return self._declare(fn, self._options)
 
 
 def task_name(fn: Callable[..., Any]) -> str:

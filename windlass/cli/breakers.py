@@ -14,7 +14,7 @@ from windlass.cli.operator import operator
 from windlass.cli.target import Target, run, takes_app
 from windlass.console import Console
 from windlass.core.breaker import Mode
-from windlass.limits.breakers import BreakerInfo, every_breaker
+from windlass.limits.breakers import BreakerInfo
 
 _COLOURS = {Mode.CLOSED: "green", Mode.OPEN: "red", Mode.HALF_OPEN: "yellow"}
 
@@ -29,7 +29,7 @@ def breakers() -> None:
 def list_breakers(target: Target, as_json: bool) -> None:
     """Show every breaker: its state, the errors and calls it counted of late, and what waits at it."""
     app = target.load(tasks=True)
-    found = run(app, lambda: every_breaker(app))
+    found = run(app, app.breakers.every)
     if as_json:
         output.print_json(found)
     elif not found:

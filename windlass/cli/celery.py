@@ -28,7 +28,8 @@ from windlass.cli.errors import CliError, NotDone
 from windlass.cli.find_app import load_module, load_tasks, module_of_file, search_here, split
 from windlass.cli.worker import ARGUMENTS, command, description, run_alone
 from windlass.core.hints import did_you_mean
-from windlass.support.logs import LEVELS, set_up_logging
+from windlass.support.logs import LEVELS
+from windlass.worker.logs import set_up_logging
 
 POOLS = ("prefork", "processes", "threads", "solo", *GREEN)
 INSTEAD = {

@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from windlass.app import Windlass
-from windlass.calls.handle import JobInfo
 from windlass.cli import change, option_types, output
 from windlass.cli.errors import CliError, NotDone
 from windlass.cli.jobs import one_id, read, short_error, show
@@ -17,6 +16,7 @@ from windlass.cli.target import Target, complete_queues, complete_tasks, run, ta
 from windlass.console import Console
 from windlass.core.job import State
 from windlass.errors import WindlassError
+from windlass.handles.handle import JobInfo
 from windlass.operate.admin import dead_groups
 
 
@@ -67,7 +67,7 @@ def _row(job: JobInfo) -> tuple[Any, ...]:
 
 
 def list_groups(app: Windlass, as_json: bool, queue: str, task: str, fingerprint: str) -> None:
-    groups = run(app, lambda: dead_groups(app, queue, task))
+    groups = run(app, lambda: dead_groups(app.dead, queue, task))
     groups = [group for group in groups if not fingerprint or group.fingerprint == fingerprint]
     if as_json:
         output.print_json(groups)

@@ -7,13 +7,13 @@ from typing import Any
 import click
 
 from windlass.app import Windlass
-from windlass.calls.handle import Handle
 from windlass.cli import option_types, output
 from windlass.cli.errors import CliError, NotDone
 from windlass.cli.operator import operator
 from windlass.cli.target import Target, complete_queues, run, takes_app
 from windlass.core.hints import did_you_mean
 from windlass.errors import JobError, JobFailed
+from windlass.handles.handle import Handle
 
 FOREVER = "forever"
 

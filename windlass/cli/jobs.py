@@ -10,7 +10,6 @@ import click
 import msgspec
 
 from windlass.app import Windlass
-from windlass.calls.handle import JobInfo
 from windlass.cli import change, output
 from windlass.cli.errors import CliError, NotDone
 from windlass.cli.operator import operator, quoted
@@ -18,7 +17,8 @@ from windlass.cli.target import Target, complete_queues, complete_tasks, need_wo
 from windlass.core.duration import from_ms, show_ms
 from windlass.core.filters import NAMES
 from windlass.core.job import LogLine, State
-from windlass.operate.why import Why
+from windlass.handles.handle import JobInfo
+from windlass.handles.why import Why
 
 STATES = [str(state) for state in State]
 

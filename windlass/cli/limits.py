@@ -11,7 +11,7 @@ from windlass.cli import output
 from windlass.cli.target import Target, run, takes_app
 from windlass.core.duration import show_ms
 from windlass.core.limits import Limits, Rate, show_rate
-from windlass.limits.gates import LimitInfo
+from windlass.handles.gates import LimitInfo
 
 
 @click.command()

@@ -61,7 +61,7 @@ def alerts(
 def check_queues(target: Target, own: dict[str, Any]) -> str:
     """The app's name, if it declares all these queues."""
     app = target.load(tasks=True)
-    known = {task.queue for task in app.tasks.values()} | app.queue_layers.keys() | app.handlers.keys()
+    known = {task.queue for task in app.tasks.values()} | app.declared.queue_layers.keys() | app.handlers.keys()
     for name in own:
         if name not in known:
             near = did_you_mean(name, known)

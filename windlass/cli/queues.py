@@ -19,7 +19,7 @@ from windlass.console import Console
 from windlass.console.replies import Changed, QueueRow, WorkerRow
 from windlass.core.job import State
 from windlass.core.limits import show_rate
-from windlass.limits.gates import LimitInfo
+from windlass.handles.gates import LimitInfo
 from windlass.operate.orders import find_workers
 from windlass.operate.standing import slots_of
 from windlass.store.reads import QueueInfo, WorkerInfo

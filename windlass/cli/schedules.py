@@ -11,7 +11,6 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from windlass.calls.handle import Handle
 from windlass.cli import output
 from windlass.cli.errors import CliError, NotDone
 from windlass.cli.groups import ListGroup
@@ -23,6 +22,7 @@ from windlass.core.language import every
 from windlass.core.schedule import SchedulePlan, begin, decode_plan, parse_policies
 from windlass.core.timing import Timing, cron, describe, remark
 from windlass.errors import ConfigError
+from windlass.handles.handle import Handle
 from windlass.operate.schedules import ScheduleInfo, local, runs
 from windlass.operate.timetable import read_row
 

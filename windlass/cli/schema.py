@@ -9,12 +9,12 @@ from typing import Any
 
 import click
 
+from windlass.calls.schema import task_schema
 from windlass.cli import output
 from windlass.cli.enqueue import task_name
 from windlass.cli.errors import CliError
 from windlass.cli.target import Target, takes_app
 from windlass.operate.notices import TASK as NOTICE
-from windlass.support.schema import task_schema
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 

@@ -186,4 +186,4 @@ def app_names(spec: str, what: str) -> list[str]:
         return []
     if what == "tasks":
         return sorted(app.tasks)
-    return sorted({task.queue for task in app.tasks.values()} | app.queue_layers.keys() | app.handlers.keys())
+    return sorted({task.queue for task in app.tasks.values()} | app.declared.queue_layers.keys() | app.handlers.keys())

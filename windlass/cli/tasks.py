@@ -11,7 +11,7 @@ from windlass.cli.limits import said, told, tuning
 from windlass.cli.operator import operator
 from windlass.cli.target import Target, run, takes_app
 from windlass.core.hints import did_you_mean
-from windlass.limits.gates import LimitInfo
+from windlass.handles.gates import LimitInfo
 
 
 @click.group()

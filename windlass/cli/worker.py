@@ -16,7 +16,8 @@ from windlass.cli.errors import CliError
 from windlass.cli.find_app import load_tasks
 from windlass.cli.target import Target, complete_queues, run, takes_app
 from windlass.core.packages import pip_install
-from windlass.support.logs import LEVELS, set_up_logging
+from windlass.support.logs import LEVELS
+from windlass.worker.logs import set_up_logging
 
 ARGUMENTS = "windlass.arguments"
 """The key in ``ctx.meta`` of the command line as it was given."""

@@ -130,7 +130,9 @@ async def edit_job(desk: Desk, id: str, args: Mapping[str, Any], requeue: bool) 
             deed.need(right)
         job = await jobs.one_job(desk, id)
         before = _plain(job.payload)
-        change = edit_change(desk.app, job, desk.access.restore(dict(args), before))
+        change = edit_change(
+            desk.app.declared, job, desk.access.restore(dict(args), before), desk.app.settings.max_payload
+        )
         await deed.begin([job.queue])
         store = await desk.store()
         reply = await store.change(change, [id])

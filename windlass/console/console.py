@@ -9,7 +9,6 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from windlass.app import Windlass
-from windlass.calls.handle import Handle
 from windlass.console import (
     actions,
     audit,
@@ -53,8 +52,9 @@ from windlass.core.access import EVERYTHING, Access
 from windlass.core.duration import Duration
 from windlass.core.filter_suggest import Suggestion
 from windlass.core.ids import check_name
+from windlass.handles.gates import LimitInfo
+from windlass.handles.handle import Handle
 from windlass.limits.breakers import Breaker, BreakerInfo
-from windlass.limits.gates import LimitInfo
 from windlass.operate.admin import JobPage
 from windlass.store.jobs import Action, Change
 from windlass.store.reads import StoreInfo

@@ -20,14 +20,14 @@ from windlass.console.workflows import graph_of, one_workflow
 from windlass.core.hints import did_you_mean
 from windlass.core.ids import check_name
 from windlass.core.job import State
+from windlass.core.option_parsers import parse_states
 from windlass.core.schedule import begin, decode_plan
 from windlass.core.terms import queue_gate
 from windlass.core.timing import Cron, find_zone
 from windlass.errors import ConfigError, EnqueueError, Forbidden, NotFound, WindlassError
+from windlass.handles.gates import retune
 from windlass.limits.breakers import Breaker, BreakerInfo
-from windlass.limits.gates import retune
 from windlass.operate import orders
-from windlass.operate.admin import parse_states
 from windlass.operate.timetable import TRIES, put, read_row
 from windlass.store.answers import MAX_BATCH
 from windlass.store.base import Store
@@ -132,7 +132,7 @@ async def on_breaker(
             raise NotFound(f"there is no breaker {name!r}{did_you_mean(name, known)}")
         await deed.begin()
         # Not app.breaker(), which would make a breaker for every name a user types.
-        info = await do(desk.app.breakers.get(name) or Breaker(desk.app, name))
+        info = await do(desk.app.breakers.known.get(name) or Breaker(desk.app.connections, name))
         deed.record.count = 1
     return info
 

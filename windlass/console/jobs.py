@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 import msgspec
 
-from windlass.calls.handle import job_info
 from windlass.console import job_rows, show
 from windlass.console.desk import Desk, now_ms, page_size
 from windlass.console.replies import JobDetail, JobList, LogRow
@@ -15,8 +14,9 @@ from windlass.core.access import Access
 from windlass.core.job import Job, LogLine, State
 from windlass.core.trace import trace_id
 from windlass.errors import JobLost
+from windlass.handles.handle import job_info
+from windlass.handles.why import Reason, explain, read_facts
 from windlass.operate.admin import JobPage
-from windlass.operate.why import Reason, explain, read_facts
 from windlass.store.answers import MAX_BATCH
 from windlass.store.base import Store
 from windlass.store.jobs import Action

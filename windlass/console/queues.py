@@ -14,8 +14,8 @@ from windlass.core.job import Job
 from windlass.core.limits import NO_LIMITS
 from windlass.core.terms import queue_gate
 from windlass.errors import NotFound
-from windlass.limits.breakers import BreakerInfo, every_breaker
-from windlass.limits.gates import LimitInfo, all_limits, limit_info
+from windlass.handles.gates import LimitInfo, all_limits, limit_info
+from windlass.limits.breakers import BreakerInfo
 from windlass.operate import orders
 from windlass.operate.standing import slots_of
 from windlass.store.flow import GateInfo
@@ -24,7 +24,7 @@ from windlass.store.reads import QueueInfo, WorkerInfo
 
 def queue_names(desk: Desk, now: StoreState) -> list[str]:
     """Every queue that has or had jobs, is declared, is served, or has a gate that says something."""
-    names = {queue.name for queue in now.queues} | desk.app.queue_layers.keys()
+    names = {queue.name for queue in now.queues} | desk.app.declared.queue_layers.keys()
     names |= {name for worker in now.workers if worker.alive for name in worker.presence.queues}
     prefix = queue_gate("")
     names |= {
@@ -136,7 +136,7 @@ async def limit_rows(desk: Desk) -> list[LimitInfo]:
 
 async def breaker_rows(desk: Desk) -> list[BreakerInfo]:
     desk.need("read")
-    return [info for info in await every_breaker(desk.app) if sees_gate(desk, "breaker", info.name)]
+    return [info for info in await desk.app.breakers.every() if sees_gate(desk, "breaker", info.name)]
 
 
 def sees_gate(desk: Desk, kind: str, name: str) -> bool:

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from windlass.limits.gates import LimitInfo
-from windlass.operate.why import Reason
+from windlass.handles.gates import LimitInfo
+from windlass.handles.why import Reason
 from windlass.store.reads import StoreInfo
 
 

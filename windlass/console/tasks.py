@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from windlass.calls.schema import task_schema
 from windlass.console.desk import Desk
 from windlass.console.forms import fields_of
 from windlass.console.replies import TaskRow
@@ -16,7 +17,6 @@ from windlass.core.chart import OTHER
 from windlass.core.hints import did_you_mean
 from windlass.core.terms import task_gate
 from windlass.errors import NotFound
-from windlass.support.schema import task_schema
 
 
 async def task_rows(desk: Desk, span: str = "") -> list[TaskRow]:

@@ -13,8 +13,8 @@ from windlass.console.workflow_layout import lay_out
 from windlass.console.workflow_replies import Group, WorkflowDetail, WorkflowList, WorkflowRow
 from windlass.core.graph import GraphInfo
 from windlass.core.job import Job, State
+from windlass.core.option_parsers import parse_states
 from windlass.errors import NotFound
-from windlass.operate.admin import parse_states
 from windlass.store.answers import MAX_BATCH
 from windlass.store.base import Store
 from windlass.workflows.picture import Drawn, Folding, drawing

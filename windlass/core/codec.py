@@ -74,8 +74,8 @@ def check_size(data: bytes, what: str, max_bytes: int) -> None:
             f"{what}: {len(data):,} bytes; at most {max_bytes:,} are allowed. Keep large data elsewhere and pass "
             "a reference, or raise max_payload"
         )
-    # Brackets bound the depth from above, so most payloads need no scan.
-    if data.count(b"[") + data.count(b"{") > MAX_DEPTH and depth(data) > MAX_DEPTH:
+    # Length and brackets bound the depth from above, so most payloads need no scan.
+    if len(data) > MAX_DEPTH and data.count(b"[") + data.count(b"{") > MAX_DEPTH and depth(data) > MAX_DEPTH:
         raise PayloadError(f"{what} is nested deeper than {MAX_DEPTH} levels")
 
 
@@ -135,7 +135,7 @@ class Codec:
         self._check_types(hints)
         self._loose = frozenset(key for key, hint in self.hints.items() if is_loose(hint))
         self._loose_result = is_loose(hints.get("return", Any))
-        self._what_result = f"the result of task {name}"
+        self._what_arguments, self._what_result = f"task {name}: the arguments", f"the result of task {name}"
         self._fields = [self._field(p) for p in plain]
         self._arguments = self._decoder(self._fields)
         self._result = msgspec.json.Decoder(hints.get("return", Any), dec_hook=_dec_hook)
@@ -200,7 +200,7 @@ class Codec:
         self, fields: dict[str, Any], decoder: msgspec.json.Decoder[Any], max_bytes: int, stable: bool
     ) -> bytes:
         try:
-            payload = encode(fields, f"task {self.name}: the arguments", max_bytes, stable=stable)
+            payload = encode(fields, self._what_arguments, max_bytes, stable=stable)
             back = self._decode(payload, decoder)
             if self._loose:
                 self._check_loose(fields, *back)
@@ -233,19 +233,18 @@ class Codec:
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Arguments by name, in the order of the signature."""
-        if self.var_positional or len(args) > len(self.positional) or (kwargs and not self._plain(args, kwargs)):
+        if self.var_positional or len(args) > len(self.positional):
             return self._bind_slowly(args, kwargs)
         fields = dict(zip(self.positional, args, strict=False))
         if kwargs:
-            fields.update(kwargs)
-            fields = {name: fields[name] for name in self.names if name in fields}
-        if not self.required <= fields.keys():
+            for name in self.names[len(args) :]:
+                if name in kwargs:
+                    fields[name] = kwargs[name]
+            if len(fields) != len(args) + len(kwargs):  # one is unknown, or given twice
+                return self._bind_slowly(args, kwargs)
+        if len(fields) < len(self.names) and not self.required <= fields.keys():
             return self._bind_slowly(args, kwargs)
         return fields
-
-    def _plain(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        free = self.names[len(args) :]
-        return all(key in free for key in kwargs)
 
     def _bind_slowly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         try:

@@ -72,6 +72,15 @@ class Meta(msgspec.Struct, frozen=True, omit_defaults=True):
             raise PayloadError(f"the headers, tags or options of this call cannot be carried: {error}") from error
 
 
+_meta_decoder = msgspec.json.Decoder(Meta)
+_NO_META = Meta()
+
+
+def read_meta(data: bytes) -> Meta:
+    """The meta of a record; most records have none, and those need no decoding."""
+    return _NO_META if data == b"{}" else _meta_decoder.decode(data)
+
+
 class NewJob(msgspec.Struct, kw_only=True):
     """One call of a task, as handed to ``Store.insert``. Relative times are measured from the store's now."""
 

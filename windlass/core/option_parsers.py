@@ -5,10 +5,11 @@ clear error.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from windlass.core.hints import did_you_mean
+from windlass.core.job import State
 from windlass.errors import ConfigError
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -38,3 +39,13 @@ def choice(*allowed: str) -> Callable[[object, str], str]:
         return str(value)
 
     return parse
+
+
+def parse_states(state: State | str | Sequence[State | str]) -> tuple[State, ...]:
+    """The states of that name, or those names."""
+    names = [state] if isinstance(state, str) else list(state)
+    for name in names:
+        if name not in list(State):
+            known = [state.value for state in State]
+            raise ConfigError(f"unknown state {name!r}{did_you_mean(str(name), known)}; one of {', '.join(known)}")
+    return tuple(State(name) for name in names)

@@ -13,10 +13,12 @@ import threading
 import time
 from collections.abc import Coroutine, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict
+from typing import Any, Literal, Self, TypedDict
 
 import msgspec
 
+from windlass.calls.declared import Declared
+from windlass.connections.connections import Connections
 from windlass.core import breaker
 from windlass.core.breaker import FORCED_CLOSED, FRESH, Counters, Mode, Rules
 from windlass.core.duration import Duration, to_ms
@@ -28,9 +30,6 @@ from windlass.errors import BreakerOpen, Cancel, ConfigError, Reject, Retry, Sno
 from windlass.limits.locks import check_place
 from windlass.store.base import Store
 from windlass.store.flow import GateInfo, Tuning
-
-if TYPE_CHECKING:
-    from windlass.app import Windlass
 
 log = logging.getLogger("windlass")
 
@@ -87,16 +86,6 @@ def info_of(name: str, gate: GateInfo) -> BreakerInfo:
         name=name, state=found.mode, forced=found.forced, errors=found.errors, calls=found.calls, until=until,
         running=gate.held, waiting=gate.waiting,
     )  # fmt: skip
-
-
-async def every_breaker(app: Windlass) -> list[BreakerInfo]:
-    """Those that this app declares or names, and those with anything to say in the store."""
-    prefix = breaker_gate("")
-    gates = await (await app.client()).store.gates()
-    known = {gate.name.removeprefix(prefix): gate for gate in gates if gate.name.startswith(prefix)}
-    named = {task.layer["breaker"] for task in app.tasks.values() if task.layer.get("breaker")}
-    names = sorted({*known, *named, *app.breakers})
-    return [info_of(name, known.get(name) or GateInfo(name=breaker_gate(name))) for name in names]
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -158,8 +147,8 @@ def _kinds(value: object, what: str) -> tuple[type[BaseException], ...]:
 class Breaker:
     """What ``app.breaker(name)`` gives. ``async with`` it around a call, or ``with`` it in plain code."""
 
-    def __init__(self, app: Windlass, name: str) -> None:
-        self._app, self.name = app, check_name("breaker", name)
+    def __init__(self, connections: Connections, name: str) -> None:
+        self._connections, self.name = connections, check_name("breaker", name)
         self._gate = breaker_gate(name)
         self.settings = Settings()
         self._lock = threading.Lock()
@@ -238,7 +227,7 @@ class Breaker:
             self._inside -= 1
 
     async def __aenter__(self) -> Self:
-        check_place(self._app)
+        check_place(self._connections)
         await self.look()
         self.enter()
         return self
@@ -247,9 +236,9 @@ class Breaker:
         self._left(error)
 
     def __enter__(self) -> Self:
-        check_place(self._app)
+        check_place(self._connections)
         if self._is_stale():
-            self._app.portal.call(self.look)
+            self._connections.portal.call(self.look)
         self.enter()
         return self
 
@@ -281,7 +270,7 @@ class Breaker:
     def _start(self, sending: Coroutine[Any, Any, None]) -> None:
         loop = asyncio._get_running_loop()
         if loop is None:
-            self._app.portal.submit(lambda: sending)
+            self._connections.portal.submit(lambda: sending)
             return
         task = loop.create_task(sending)
         self._sending.add(task)
@@ -336,7 +325,7 @@ class Breaker:
         self._seen, self._seen_at = state, time.monotonic()
 
     async def _store(self) -> Store:
-        return (await self._app.client()).store
+        return (await self._connections.client()).store
 
     async def _read(self, store: Store) -> GateInfo:
         found = await store.gates([self._gate])
@@ -344,3 +333,38 @@ class Breaker:
 
     def __repr__(self) -> str:
         return f"<breaker {self.name}>"
+
+
+class Breakers:
+    """The breakers an app names. One that is new to it is made."""
+
+    def __init__(self, connections: Connections, declared: Declared) -> None:
+        self._connections, self._declared = connections, declared
+        self.known: dict[str, Breaker] = {}
+
+    def get(self, name: str, options: Mapping[str, Any]) -> Breaker:
+        """The breaker of this name, declared so if options are given."""
+        known = self.known.get(name) or self.known.setdefault(name, Breaker(self._connections, name))
+        if options:
+            known.declare(options)
+            loose = self._declared.loose_breakers
+            (loose.discard if known.settings.when_open == "hold" else loose.add)(name)
+            self._declared.forget_resolved()
+        return known
+
+    def names(self) -> set[str]:
+        """All that code names: breakers that were asked for, and those of tasks."""
+        layers = (task.layer for task in self._declared.tasks.values())
+        return {*self.known, *(layer["breaker"] for layer in layers if layer.get("breaker"))}
+
+    async def every(self) -> list[BreakerInfo]:
+        """Those that code names, and those with anything to say in the store."""
+        prefix, store = breaker_gate(""), (await self._connections.client()).store
+        gates = {gate.name.removeprefix(prefix): gate for gate in await store.gates() if gate.name.startswith(prefix)}
+        names = sorted({*gates, *self.names()})
+        return [info_of(name, gates.get(name) or GateInfo(name=breaker_gate(name))) for name in names]
+
+    async def settle(self) -> None:
+        """This loop goes: what breakers were to tell the store later they tell now."""
+        for known in self.known.values():
+            await known.settle()

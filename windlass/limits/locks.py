@@ -11,17 +11,15 @@ import random
 import time
 from collections.abc import Coroutine, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
-from windlass.calls.call import new_id
 from windlass.calls.context import current_or_none
+from windlass.connections.connections import Connections
 from windlass.core.duration import Duration, show_ms, to_ms
 from windlass.core.flow_rules import fit
 from windlass.errors import Busy, ConfigError, LockLost, StoreError, StoreUnavailable, WindlassError
 from windlass.store.items import Item, Put, put_one, read_one
-
-if TYPE_CHECKING:
-    from windlass.app import Windlass
+from windlass.support.ids import new_id
 
 LEAST_TTL = 100
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.25
@@ -58,10 +56,10 @@ def pauses(seconds: float) -> Iterator[float]:
         pause = min(pause * 2, LONGEST_PAUSE)
 
 
-def check_place(app: Windlass) -> None:
+def check_place(connections: Connections) -> None:
     """A child of the pool has a memory of its own, where nobody else would see what it marks."""
     running = current_or_none()
-    if running is not None and running.is_in_child and app.url.startswith("memory://"):
+    if running is not None and running.is_in_child and connections.url.startswith("memory://"):
         raise WindlassError(
             "a memory:// store is in the worker's process and cannot be reached from a child process: locks, once() "
             "and breakers need another store there, or a task that does not run in a process"
@@ -71,8 +69,9 @@ def check_place(app: Windlass) -> None:
 class Mark:
     """An item that this process holds and renews on the loop where it was taken, until it is given back."""
 
-    def __init__(self, app: Windlass, shelf: str, name: str, value: bytes, ttl: int) -> None:
-        self._app, self._shelf, self.name, self._value, self._ttl = app, shelf, fit(name), value, ttl
+    def __init__(self, connections: Connections, shelf: str, name: str, value: bytes, ttl: int) -> None:
+        self._connections, self._shelf, self.name = connections, shelf, fit(name)
+        self._value, self._ttl = value, ttl
         self._renewing: asyncio.Task[None] | None = None
         self._until = 0.0
         self._taken_away = False
@@ -84,7 +83,7 @@ class Mark:
 
     async def take(self) -> Item:
         """Try once. The item as it is now; ``version`` is set if it is ours."""
-        check_place(self._app)
+        check_place(self._connections)
         try:
             done, item = await self._put(0, self._value, self._ttl)
         except BaseException:
@@ -98,7 +97,7 @@ class Mark:
 
     async def _put(self, expect: int, body: bytes | None, ttl: int) -> tuple[bool, Item]:
         put = Put(shelf=self._shelf, key=self.name, body=body, ttl=ttl, expect=expect)
-        store = (await self._app.client()).store
+        store = (await self._connections.client()).store
         sent = time.monotonic()
         try:
             done, item = await put_one(store, put)
@@ -113,7 +112,7 @@ class Mark:
     async def _withdraw(self) -> None:
         """Whoever wanted it is gone, perhaps in the very moment it was granted."""
         with suppress(StoreError):
-            store = (await self._app.client()).store
+            store = (await self._connections.client()).store
             item = await read_one(store, self._shelf, self.name)
             if item.version and item.body == self._value:
                 await put_one(store, Put(shelf=self._shelf, key=self.name, body=None, expect=item.version))
@@ -165,8 +164,8 @@ def _in_background(coroutine: Coroutine[Any, Any, None]) -> None:
 class Lock:
     """What ``app.lock(name)`` gives: ``async with`` it, or ``with`` it in plain code. Not for two at a time."""
 
-    def __init__(self, app: Windlass, name: str, ttl: Duration, wait: Wait) -> None:
-        self._app, self.name = app, checked_text(name, "app.lock()")
+    def __init__(self, connections: Connections, name: str, ttl: Duration, wait: Wait) -> None:
+        self._connections, self.name = connections, checked_text(name, "app.lock()")
         self._ttl, self._wait = ttl_ms(ttl, f"lock {name!r}: ttl"), seconds_to_wait(wait, f"lock {name!r}: wait")
         self._mark: Mark | None = None
 
@@ -212,7 +211,7 @@ class Lock:
         yield from pauses(self._wait)
 
     async def _try(self) -> bool:
-        mark = Mark(self._app, "locks", self.name, f"{self._app.source} {new_id()}".encode(), self._ttl)
+        mark = Mark(self._connections, "locks", self.name, f"{self._connections.source} {new_id()}".encode(), self._ttl)
         await mark.take()
         self._mark = mark if mark.version else None
         return self._mark is not None
@@ -234,13 +233,13 @@ class Lock:
     def __enter__(self) -> Self:
         # Slept in this thread, where a soft timeout or a cancel can reach it, and not in the portal's.
         for pause in self._tries():
-            if self._app.portal.call(self._try):
+            if self._connections.portal.call(self._try):
                 return self
             time.sleep(pause)
         raise self._busy()
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
-        self._app.portal.call(lambda: self.__aexit__(kind, error, trace))
+        self._connections.portal.call(lambda: self.__aexit__(kind, error, trace))
 
     def __repr__(self) -> str:
         return f"<lock {self.name}>"

@@ -11,17 +11,15 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, get_type_hints
+from typing import Any, ParamSpec, Self, TypeVar, get_type_hints
 
-from windlass.calls.call import new_id
 from windlass.calls.context import Current, current, current_or_none
+from windlass.connections.connections import Connections
 from windlass.core import codec
 from windlass.core.duration import Duration
 from windlass.errors import Busy, ConfigError, LockLost, PayloadError, WindlassError
 from windlass.limits.locks import Mark, Wait, checked_text, pauses, seconds_to_wait, ttl_ms
-
-if TYPE_CHECKING:
-    from windlass.app import Windlass
+from windlass.support.ids import new_id
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -36,8 +34,8 @@ class Once:
     A result found is plain JSON; ``run`` and ``call`` read it by the function's annotation.
     """
 
-    def __init__(self, app: Windlass | None, key: str | None, ttl: Duration, wait: Wait) -> None:
-        self._app, self._key = app, None if key is None else checked_text(key, "once()")
+    def __init__(self, connections: Connections | None, key: str | None, ttl: Duration, wait: Wait) -> None:
+        self._connections, self._key = connections, None if key is None else checked_text(key, "once()")
         self._ttl, self._wait = ttl_ms(ttl, "once: ttl"), seconds_to_wait(wait, "once: wait")
         self._mark: Mark | None = None
         self._job: Current | None = None
@@ -99,7 +97,7 @@ class Once:
             await mark.give_back()
             return
         try:
-            data = codec.encode(self._result, f"the result of {self!r}", self._in_app().settings.max_payload)
+            data = codec.encode(self._result, f"the result of {self!r}", self._connected().settings.max_payload)
         except PayloadError:
             await mark.give_back()
             raise
@@ -107,7 +105,7 @@ class Once:
             raise LockLost(f"{self!r} was not renewed in time; somebody else may have done it as well")
 
     def __enter__(self) -> Self:
-        portal, _ = self._in_app().portal, self._name()  # both belong to the job of this thread
+        portal, _ = self._connected().portal, self._name()  # both belong to the job of this thread
         for pause in self._tries():
             if portal.call(self._try):
                 return self
@@ -115,20 +113,20 @@ class Once:
         raise self._busy()
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
-        self._in_app().portal.call(lambda: self.__aexit__(kind, error, trace))
+        self._connected().portal.call(lambda: self.__aexit__(kind, error, trace))
 
     # -- taking it
 
     def _tries(self) -> Iterator[float]:
         if self._mark is not None:
             raise WindlassError(f"{self!r} is under way in this very object")
-        self._app, self._key, self._found, self._result = self._in_app(), self._name(), None, None
+        self._connections, self._key, self._found, self._result = self._connected(), self._name(), None, None
         yield 0.0
         yield from pauses(self._wait)
 
     async def _try(self) -> bool:
         """Whether to go on: it is ours to do, or done."""
-        mark = Mark(self._in_app(), "once", self._name(), _UNDER_WAY + new_id().encode(), MARK_TTL)
+        mark = Mark(self._connected(), "once", self._name(), _UNDER_WAY + new_id().encode(), MARK_TTL)
         item = await mark.take()
         if mark.version:
             self._mark = mark
@@ -137,8 +135,8 @@ class Once:
             self._result = codec.decode_any(self._found)
         return self._mark is not None or self.done
 
-    def _in_app(self) -> Windlass:
-        return self._app or current().app
+    def _connected(self) -> Connections:
+        return self._connections or current().app.connections
 
     def _name(self) -> str:
         if self._key is None:

@@ -26,8 +26,8 @@ from windlass.core.chart import OTHER
 from windlass.core.limits import NO_LIMITS
 from windlass.core.terms import breaker_gate
 from windlass.errors import StoreError
+from windlass.handles.gates import LimitInfo, limit_info
 from windlass.limits.breakers import info_of
-from windlass.limits.gates import LimitInfo, limit_info
 from windlass.observe.families import as_text
 from windlass.observe.names import DEAD, ENDS, FAILURES, JOBS, SETTLED
 from windlass.observe.prometheus_metrics import number, numbers
@@ -189,7 +189,7 @@ def _limits(gates: list[LimitInfo]) -> Iterator[Metric]:
 def _breakers(app: Windlass, now: StoreState) -> Metric:
     """The breakers the app names, and those with a gate in the store."""
     prefix = breaker_gate("")
-    names = {task.layer["breaker"] for task in app.tasks.values() if task.layer.get("breaker")} | app.breakers.keys()
+    names = app.breakers.names()
     names |= {name.removeprefix(prefix) for name in now.gates if name.startswith(prefix)}
     gates = {name: now.gates.get(prefix + name) or GateInfo(name=prefix + name) for name in sorted(names)[:GATES]}
     found = [info_of(name, gate) for name, gate in gates.items()]

@@ -22,8 +22,8 @@ from opentelemetry.trace import (
 )
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from windlass.calls.call import Draft
 from windlass.calls.context import Current
+from windlass.core.draft import Draft
 from windlass.core.job import NewJob
 from windlass.core.lifecycle import Transition
 

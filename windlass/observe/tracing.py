@@ -40,12 +40,12 @@ except ModuleNotFoundError as error:
 
 from windlass import __version__
 from windlass.app import Windlass
-from windlass.calls.call import Draft
-from windlass.calls.context import Current, read_meta, taggers
+from windlass.calls.context import Current, taggers
 from windlass.calls.middleware import Run, Submit
 from windlass.calls.watch import Told
+from windlass.core.draft import Draft
 from windlass.core.hints import did_you_mean
-from windlass.core.job import ErrorInfo, NewJob
+from windlass.core.job import ErrorInfo, NewJob, read_meta
 from windlass.core.lifecycle import Transition
 from windlass.core.schedule import NAME_HEADER
 from windlass.errors import ConfigError

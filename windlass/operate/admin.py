@@ -5,29 +5,26 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 import msgspec
 
-from windlass.calls.call import Draft, result_reader
-from windlass.calls.context import read_meta
-from windlass.calls.handle import Handle, JobInfo, job_info
+from windlass.calls.declared import Declared
+from windlass.connections.connections import Connected, Connections
 from windlass.core import codec
-from windlass.core.duration import show_ms
 from windlass.core.event import Event, check_kinds, expand, parse_cursor
 from windlass.core.flow_rules import Asked, key_text, make_terms, unique_key
-from windlass.core.hints import did_you_mean
-from windlass.core.job import Job, State
+from windlass.core.job import Job, State, read_meta
 from windlass.core.links import Inject
-from windlass.core.terms import DRAINING, Terms
-from windlass.errors import ConfigError, EnqueueError, IdConflict, JobLost, QueueDraining, QueueFull, WindlassError
-from windlass.store.answers import MAX_BATCH, Accept, Answer
+from windlass.core.option_parsers import parse_states
+from windlass.core.terms import Terms
+from windlass.errors import ConfigError, JobLost, WindlassError
+from windlass.handles.handle import Handle, JobInfo, job_info
+from windlass.handles.results import Read
+from windlass.store.answers import MAX_BATCH
 from windlass.store.base import Store
 from windlass.store.jobs import EVERY_EVENT, Action, Change, ChangeReply, Query
-
-if TYPE_CHECKING:
-    from windlass.app import Windlass
 
 
 class JobPage(msgspec.Struct, frozen=True):
@@ -41,63 +38,12 @@ class JobPage(msgspec.Struct, frozen=True):
         return len(self.jobs)
 
 
-def parse_states(state: State | str | Sequence[State | str]) -> tuple[State, ...]:
-    names = [state] if isinstance(state, str) else list(state)
-    for name in names:
-        if name not in list(State):
-            known = [state.value for state in State]
-            raise ConfigError(f"unknown state {name!r}{did_you_mean(str(name), known)}; one of {', '.join(known)}")
-    return tuple(State(name) for name in names)
-
-
 async def jobs_page(
     store: Store, queue: str, state: State | str | Sequence[State | str], task: str, limit: int, after: str
 ) -> JobPage:
     query = Query(queue=queue, states=parse_states(state), task=task, limit=min(limit, MAX_BATCH), after=after)
     page = await store.find(query)
     return JobPage([job_info(job) for job in page.jobs], page.cursor, page.partial)
-
-
-def answers_to_handles(app: Windlass, drafts: Sequence[Draft], answers: Sequence[Answer]) -> list[Handle[Any]]:
-    """Handles for what was accepted; an error if anything was not."""
-    return [answer_to_handle(app, draft, answer) for draft, answer in zip(drafts, answers, strict=True)]
-
-
-def answer_to_handle(app: Windlass, draft: Draft, answer: Answer) -> Handle[Any]:
-    read = result_reader(app, draft.task, "each" in draft.options)
-    if answer.status is Accept.ACCEPTED:
-        return Handle(app, draft.id, read)
-    if answer.status not in _TAKEN:
-        raise refusal(draft, answer)
-    # Without a holder it is the same id again; one that was not chosen by the caller was only sent twice.
-    return Handle(app, answer.holder or draft.id, read, existing=bool(answer.holder) or "id" in draft.options)
-
-
-_TAKEN = (Accept.ACCEPTED, Accept.DUPLICATE, Accept.REPLACED)
-
-
-def refusal(draft: Draft, answer: Answer) -> WindlassError:
-    queue = draft.resolved.queue
-    if answer.status is Accept.CONFLICT:
-        return IdConflict(answer.reason)
-    if answer.status is Accept.FULL:
-        waited = draft.resolved.full_wait
-        after = f" after {show_ms(waited)}" if waited else ""
-        return QueueFull(f"queue {queue} is full{after}: {answer.reason}")
-    if DRAINING in answer.reason:
-        return QueueDraining(f"queue {queue} takes in no new jobs: {answer.reason}")
-    return EnqueueError(f"job {draft.id} of task {draft.task} was refused: {answer.reason}")
-
-
-def raise_refusal(id: str, answers: Sequence[Answer]) -> None:
-    """The error of a workflow that was not accepted, if it was not. All its calls got the same answer."""
-    for answer in answers:
-        if answer.status is Accept.CONFLICT:
-            raise IdConflict(answer.reason)
-        if DRAINING in answer.reason:
-            raise QueueDraining(f"workflow {id} was refused: {answer.reason}")
-        if answer.status is not Accept.ACCEPTED and answer.status is not Accept.DUPLICATE:
-            raise EnqueueError(f"workflow {id} was refused: {answer.reason}")
 
 
 class Holder(msgspec.Struct, frozen=True):
@@ -110,31 +56,31 @@ class Holder(msgspec.Struct, frozen=True):
     window: int = 0
 
 
-async def find_holder(app: Windlass, task: str, key: str | int | float | UUID) -> Holder | None:
-    client = await app.client()
+async def find_holder(connections: Connections, task: str, key: str | int | float | UUID, read: Read) -> Holder | None:
+    """Who has a unique key of a task. ``read``: how its results are read."""
+    client = await connections.client()
     (info,) = await client.store.uniques([unique_key(task, key_text(key, f"the unique key of task {task} is"))])
     if info is None:
         return None
-    read = result_reader(app, task)
-    successor = Handle[Any](app, info.successor, read, existing=True) if info.successor else None
-    return Holder(Handle(app, info.holder, read, existing=True), successor, info.window)
+    successor = Handle[Any](connections, info.successor, read, existing=True) if info.successor else None
+    return Holder(Handle(connections, info.holder, read, existing=True), successor, info.window)
 
 
 class DeadLetters:
     """``app.dead``: jobs that failed for good, to look at, edit, replay and purge."""
 
-    def __init__(self, app: Windlass) -> None:
-        self._app = app
+    def __init__(self, connections: Connections, declared: Declared) -> None:
+        self._connections, self._declared = connections, declared
 
     async def list(
         self, *, queue: str = "", task: str = "", fingerprint: str = "", limit: int = 100, after: str = ""
     ) -> JobPage:
-        client = await self._app.client()
+        client = await self._connections.client()
         page = await client.store.find(self._query(queue, task, fingerprint, limit, after))
         return JobPage([job_info(job) for job in page.jobs], page.cursor, page.partial)
 
     async def show(self, id: str) -> JobInfo:
-        info = await self._app.job(id).info()
+        info = await Handle[Any](self._connections, id).info()
         if info is None:
             raise JobLost(f"the store has no record of job {id}")
         return info
@@ -145,10 +91,10 @@ class DeadLetters:
         Its lane key, units and unique key follow, where they are functions of the arguments; those of a task that is
         not declared here stay as they are.
         """
-        job = await self._app.job(id).record()
+        job = await Handle[Any](self._connections, id).record()
         if job is None:
             raise JobLost(f"the store has no record of job {id}")
-        await self._one(id, edit_change(self._app, job, dict(args)))
+        await self._one(id, edit_change(self._declared, job, dict(args), self._connections.settings.max_payload))
         return await self.show(id)
 
     async def replay(
@@ -167,7 +113,7 @@ class DeadLetters:
         return await self._change(Change(action=Action.DELETE), ids, queue, task, fingerprint, every)
 
     async def _one(self, id: str, change: Change) -> None:
-        client = await self._app.client()
+        client = await self._connections.client()
         reply = await client.store.change(change, [id])
         if id in reply.skipped:
             raise WindlassError(f"job {id} cannot be changed so: it is {reply.skipped[id]}")
@@ -175,7 +121,7 @@ class DeadLetters:
     async def _change(
         self, change: Change, ids: Sequence[str], queue: str, task: str, fingerprint: str, every: bool
     ) -> int:
-        client = await self._app.client()
+        client = await self._connections.client()
         if ids:
             states = {job.id: job.state for job in await client.store.get(ids) if job}
             dead = [id for id in ids if states.get(id) is State.FAILED]
@@ -204,9 +150,9 @@ class DeadLetters:
         )  # fmt: skip
 
 
-def edited(app: Windlass, job: Job, args: dict[str, Any]) -> bytes:
+def edited(declared: Declared, job: Job, args: dict[str, Any], cap: int) -> bytes:
     """Other arguments for a job, in the form its own have: many calls in one, or all but what a workflow gives it."""
-    task, cap = app.tasks.get(job.task), app.settings.max_payload
+    task = declared.tasks.get(job.task)
     if task is None or task.version != job.version:
         return codec.encode(args, f"task {job.task}: the arguments", cap)
     if "each" in read_meta(job.meta).options:
@@ -217,10 +163,10 @@ def edited(app: Windlass, job: Job, args: dict[str, Any]) -> bytes:
     return task.codec.encode_rest((), args, cap) if given else task.codec.encode((), args, cap)
 
 
-def edit_change(app: Windlass, job: Job, args: dict[str, Any]) -> Change:
-    """The change that gives a job other arguments, and the terms that follow from them."""
-    payload = edited(app, job, args)
-    terms = terms_after(app, job, args, payload)
+def edit_change(declared: Declared, job: Job, args: dict[str, Any], cap: int) -> Change:
+    """The change that gives a job other arguments, of ``cap`` bytes at most, and the terms that follow from them."""
+    payload = edited(declared, job, args, cap)
+    terms = terms_after(declared, job, args, payload)
     if terms is not msgspec.UNSET and not job.state.terminal:
         raise ConfigError(
             f"job {job.id} is {job.state}, and with these arguments its key, units or unique key would be others; "
@@ -229,12 +175,12 @@ def edit_change(app: Windlass, job: Job, args: dict[str, Any]) -> Change:
     return Change(action=Action.EDIT, payload=payload, terms=terms)
 
 
-def terms_after(app: Windlass, job: Job, args: dict[str, Any], payload: bytes) -> Terms | msgspec.UnsetType | None:
+def terms_after(declared: Declared, job: Job, args: dict[str, Any], payload: bytes) -> Terms | msgspec.UnsetType | None:
     """A job's terms with other arguments; UNSET where they stay. What its call said for itself stays, too."""
-    task = app.tasks.get(job.task)
+    task = declared.tasks.get(job.task)
     if task is None or task.version != job.version or "each" in read_meta(job.meta).options:
         return msgspec.UNSET
-    flow = app.resolve(job.task, job.queue).flow
+    flow = declared.resolve(job.task, job.queue).flow
     if flow is None:
         return msgspec.UNSET
     fed = job.links is not None and any(edge.inject is Inject.RESULT for edge in job.links.ins)
@@ -251,11 +197,11 @@ def terms_after(app: Windlass, job: Job, args: dict[str, Any], payload: bytes) -
 
 
 async def stream_events(
-    app: Windlass, queue: str, task: str, kinds: Sequence[str], since: str, follow: bool
+    connected: Connected, queue: str, task: str, kinds: Sequence[str], since: str, follow: bool
 ) -> AsyncIterator[Event]:
     """Events behind ``since``; with ``follow``, waiting for more as they come."""
     wanted = check_kinds(list(kinds))
-    client = await app.client()
+    client = await connected.client()
     news = asyncio.Event()
     seq, place = parse_cursor(since)
     stop = client.waiter.follow(news.set)
@@ -292,9 +238,9 @@ def fits(event: Event, queue: str, task: str, kinds: frozenset[str]) -> bool:
 # -- many jobs at once
 
 
-async def change_jobs(app: Windlass, change: Change, ids: Sequence[str]) -> ChangeReply:
+async def change_jobs(connected: Connected, change: Change, ids: Sequence[str]) -> ChangeReply:
     """Act on any number of jobs by id: what was changed, and why the others were not."""
-    client = await app.client()
+    client = await connected.client()
     whole = ChangeReply([], {})
     for start in range(0, len(ids), MAX_BATCH):
         reply = await client.store.change(change, ids[start : start + MAX_BATCH])
@@ -303,11 +249,11 @@ async def change_jobs(app: Windlass, change: Change, ids: Sequence[str]) -> Chan
     return whole
 
 
-async def retry_jobs(app: Windlass, ids: Sequence[str]) -> ChangeReply:
+async def retry_jobs(connected: Connected, ids: Sequence[str]) -> ChangeReply:
     """Run ended jobs again; those that wait for their time start now."""
-    reply = await change_jobs(app, Change(action=Action.RETRY), ids)
+    reply = await change_jobs(connected, Change(action=Action.RETRY), ids)
     waiting = [id for id, state in reply.skipped.items() if state == State.SCHEDULED]
-    promoted = (await change_jobs(app, Change(action=Action.PROMOTE), waiting)).changed
+    promoted = (await change_jobs(connected, Change(action=Action.PROMOTE), waiting)).changed
     left = {id: state for id, state in reply.skipped.items() if id not in promoted}
     return ChangeReply([*reply.changed, *promoted], left)
 
@@ -324,12 +270,12 @@ class DeadGroup(msgspec.Struct, kw_only=True):
     last_at: datetime | None = None
 
 
-async def dead_groups(app: Windlass, queue: str = "", task: str = "", most: int = 10_000) -> list[DeadGroup]:
+async def dead_groups(dead: DeadLetters, queue: str = "", task: str = "", most: int = 10_000) -> list[DeadGroup]:
     """The dead letters by fault, the most frequent first; looks at the newest ``most`` of them."""
     groups: dict[str, DeadGroup] = {}
     looked, cursor = 0, ""
     while looked < most:
-        page = await app.dead.list(queue=queue, task=task, limit=min(MAX_BATCH, most - looked), after=cursor)
+        page = await dead.list(queue=queue, task=task, limit=min(MAX_BATCH, most - looked), after=cursor)
         for job in page.jobs:
             add_to_group(groups, job)
         looked, cursor = looked + len(page.jobs), page.cursor

@@ -10,12 +10,13 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
-from windlass.calls.call import Draft
+from windlass.calls.declared import Declared
 from windlass.calls.task import Task, task_name
+from windlass.core.draft import Draft
 from windlass.core.duration import Duration, to_ms
 from windlass.core.hints import did_you_mean
 from windlass.core.keep import DEFAULT_KEEP
@@ -25,9 +26,8 @@ from windlass.core.options import RunSettings, RunsIn
 from windlass.core.retry import Exponential, Matchers
 from windlass.errors import ConfigError, PayloadError, WindlassError
 from windlass.operate.targets import Email, Webhook
-
-if TYPE_CHECKING:
-    from windlass.app import Windlass
+from windlass.workflows.signature import Signature
+from windlass.workflows.work import App
 
 F = TypeVar("F", bound=Callable[[DeadLetter], Any])
 Target = Callable[[Notice], Awaitable[None] | None] | Webhook | Email
@@ -62,8 +62,8 @@ class Handler(msgspec.Struct, frozen=True):
 class Notices:
     """``app.notices``. True when anything is declared."""
 
-    def __init__(self, app: Windlass) -> None:
-        self._app = app
+    def __init__(self, app: App, declared: Declared) -> None:
+        self._app, self._declared = app, declared
         self.handlers: dict[str, Handler] = {}
         self.rules: dict[str, NoticeRule] = {}
         self._targets: dict[str, Target] = {}
@@ -76,7 +76,7 @@ class Notices:
     def on_dead(self, queue: str, task: str, options: HandlerOptions) -> Callable[[F], Task[[DeadLetter], Any]]:
         def declare(fn: F) -> Task[[DeadLetter], Any]:
             _check_handler(fn)
-            made = self._app.add_task(fn, {**_EVERY_OF_ITS_KIND, **options})
+            made = self._declared.add_task(fn, {**_EVERY_OF_ITS_KIND, **options})
             self.handlers[made.name] = Handler(made.name, queue or "*", task or "*")
             return made
 
@@ -97,8 +97,10 @@ class Notices:
         )  # fmt: skip
         key = self._key(target, rule)
         self.rules[key], self._targets[key] = msgspec.structs.replace(rule, key=key), target
-        if TASK not in self._app.tasks:
-            self._app.add_task(self._deliver, {**_EVERY_OF_ITS_KIND, "name": TASK, "timeout": "2m", "result": False})
+        if TASK not in self._declared.tasks:
+            self._declared.add_task(
+                self._deliver, {**_EVERY_OF_ITS_KIND, "name": TASK, "timeout": "2m", "result": False}
+            )
 
     def _key(self, target: Target, rule: NoticeRule) -> str:
         """A name for the rule that every process and the next deployment find again, and that betrays no secret."""
@@ -151,7 +153,8 @@ class Notices:
 
     def _draft(self, task: str, args: tuple[Any, ...], id: str, cause: str, headers: dict[str, str]) -> Draft:
         options = {"id": id, "correlation_id": f"{CAUSED}{cause}"[:256], "headers": headers}
-        return self._app.draft(self._app.tasks[task], args, {}, options)
+        call: Signature[Any] = Signature(self._app, task, args, {}, options)
+        return self._app.submitting.draft(call)
 
 
 def short_hash(text: str) -> str:

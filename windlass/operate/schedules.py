@@ -9,13 +9,12 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, tzinfo
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 from zoneinfo import ZoneInfo
 
 import msgspec
 
-from windlass.calls.call import Signature, new_id, result_reader
-from windlass.calls.handle import Handle, SyncHandle
+from windlass.calls.declared import Declared
 from windlass.calls.task import Task
 from windlass.calls.watch import firing
 from windlass.core import codec
@@ -40,11 +39,13 @@ from windlass.core.schedule import (
 )
 from windlass.core.timing import SHORTEST, Cron, Every, Gap, Once, Repeat, Timing, describe
 from windlass.errors import ConfigError, EnqueueError, UnknownSchedule
+from windlass.handles.handle import Handle, SyncHandle
 from windlass.operate.timetable import TRIES, Schedule, drop, put, read_all, read_row
 from windlass.store.answers import Accept
-
-if TYPE_CHECKING:
-    from windlass.app import Windlass
+from windlass.support.ids import new_id
+from windlass.support.portal import Portal
+from windlass.workflows.signature import Signature
+from windlass.workflows.work import App
 
 F = TypeVar("F")
 Times = list[datetime]
@@ -102,9 +103,10 @@ class Entry(msgspec.Struct, frozen=True):
 class Schedules:
     """``app.schedules``."""
 
-    def __init__(self, app: Windlass) -> None:
-        self._app = app
+    def __init__(self, app: App, declared: Declared, tz: str) -> None:
+        self._app, self._tz, self._tasks, self._watchers = app, tz, declared.tasks, declared.watchers
         self.declared: dict[str, Entry] = {}
+        declared.on_task.append(self.adopt)
         self._waiting: list[tuple[object, Callable[[Task[Any, Any]], None]]] = []
 
     # -- declaring
@@ -172,7 +174,7 @@ class Schedules:
         zone = timing.tz if isinstance(timing, Cron) else ""
         if zone and fields.get("tz", zone) != zone:
             raise ConfigError(f"{where}: its timing is in {zone}, and tz={fields['tz']!r}")
-        fields["tz"] = zone or fields.get("tz") or self._app.tz.key
+        fields["tz"] = zone or fields.get("tz") or self._tz
         called = task.name if isinstance(task, Task) else check_name("task", task)
         if isinstance(args, str | bytes | Mapping):
             raise ConfigError(f"{where}: args is {args!r}; give a list, or kwargs=")
@@ -181,10 +183,11 @@ class Schedules:
     def _plan(self, entry: Entry, code: bool) -> SchedulePlan:
         """The plan, with its job made: checked and encoded like any call."""
         where, app = f"schedule {entry.name}", self._app
-        task = app.tasks.get(entry.task)
+        task = self._tasks.get(entry.task)
         if task is None and entry.args:
             raise ConfigError(f"{where}: task {entry.task} is not declared here, so give its arguments by kwargs=")
-        draft = Signature(app, entry.task, entry.args, entry.kwargs, entry.call, task=task).draft(stable=True)
+        call: Signature[Any] = Signature(app, entry.task, entry.args, entry.kwargs, entry.call, task=task)
+        draft = app.submitting.draft(call, stable=True)
         draft.correlation_id = entry.call.get("correlation_id", "")  # not of the job that happens to put it
         source = f"schedule:{entry.name}"
         job = msgspec.structs.replace(draft.to_job(source, Meta(source).encode()), id="")
@@ -199,7 +202,7 @@ class Schedules:
     ) -> ScheduleInfo:  # fmt: skip
         """Make a schedule, or change the one of this name. Where its times stay the same, so does its next slot."""
         plan = self._plan(self._entry(name, timing, task, args, kwargs, options), code=False)
-        store = (await self._app.client()).store
+        store = (await self._app.connections.client()).store
         for _ in range(TRIES):
             row, now = await read_row(store, name)
             before = decode_plan(row.body) if row is not None else None
@@ -220,12 +223,12 @@ class Schedules:
 
     async def get(self, name: str) -> ScheduleInfo | None:
         """One schedule, None where there is none."""
-        row, _ = await read_row((await self._app.client()).store, name)
+        row, _ = await read_row((await self._app.connections.client()).store, name)
         return schedule_info(row) if row is not None else None
 
     async def list(self) -> Infos:
         """All schedules by name."""
-        return [schedule_info(row) for row in await read_all((await self._app.client()).store)]
+        return [schedule_info(row) for row in await read_all((await self._app.connections.client()).store)]
 
     async def pause(self, name: str, reason: str = PAUSED) -> ScheduleInfo:
         """It does not run until it is resumed. What would have run meanwhile is not made up for."""
@@ -244,7 +247,7 @@ class Schedules:
         return await self._change(name, resumed)
 
     async def _change(self, name: str, change: Callable[[Schedule, int], tuple[int, str]]) -> ScheduleInfo:
-        store = (await self._app.client()).store
+        store = (await self._app.connections.client()).store
         for _ in range(TRIES):
             row, now = await read_row(store, name)
             if row is None:
@@ -259,24 +262,24 @@ class Schedules:
 
     async def remove(self, name: str) -> bool:
         """Forget a schedule; whether it was there. One that the code declares comes back with the next worker."""
-        return await drop((await self._app.client()).store, name)
+        return await drop((await self._app.connections.client()).store, name)
 
     async def run(self, name: str) -> Handle[Any]:
         """Run it now, besides its slots, which stay as they are."""
-        store = (await self._app.client()).store
+        store = (await self._app.connections.client()).store
         row, now = await read_row(store, name)
         if row is None:
             raise UnknownSchedule(f"there is no schedule {name!r}")
         plan = decode_plan(row.body)
         job = job_of(msgspec.structs.replace(plan, jitter=0), name, now, new_id())
-        told = firing(self._app.watchers, job)
+        told = firing(self._watchers, job)
         (answer,) = await store.insert([job])
         told(answer.status is Accept.ACCEPTED)
-        read = result_reader(self._app, job.task)
+        read = self._app.declared.reader(job.task)
         if answer.status is Accept.ACCEPTED:
-            return Handle(self._app, job.id, read)
+            return Handle(self._app.connections, job.id, read)
         if answer.holder:
-            return Handle(self._app, answer.holder, read, existing=True)
+            return Handle(self._app.connections, answer.holder, read, existing=True)
         raise EnqueueError(f"schedule {name}: its job was refused: {answer.reason}")
 
     async def preview(
@@ -288,7 +291,7 @@ class Schedules:
         ``tz``, ``gap`` and ``repeat`` are those of a timing; a schedule has its own.
         """
         if isinstance(what, str):
-            row, now = await read_row((await self._app.client()).store, what)
+            row, now = await read_row((await self._app.connections.client()).store, what)
             if row is None:
                 raise UnknownSchedule(f"there is no schedule {what!r}")
             plan = decode_plan(row.body)
@@ -327,41 +330,39 @@ class ScheduleDecorator:
 class SyncSchedules:
     """``app.sync.schedules``: the same for threads and plain scripts."""
 
-    def __init__(self, app: Windlass) -> None:
-        self._app = app
+    def __init__(self, schedules: Schedules, portal: Portal) -> None:
+        self._schedules, self._portal = schedules, portal
 
     def put(
         self, name: str, timing: Timing, task: Task[Any, Any] | str, *, args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None, **options: Unpack[Policies],
     ) -> ScheduleInfo:  # fmt: skip
-        return self._app.portal.call(
-            lambda: self._app.schedules.put(name, timing, task, args=args, kwargs=kwargs, **options)
-        )
+        return self._portal.call(lambda: self._schedules.put(name, timing, task, args=args, kwargs=kwargs, **options))
 
     def get(self, name: str) -> ScheduleInfo | None:
-        return self._app.portal.call(lambda: self._app.schedules.get(name))
+        return self._portal.call(lambda: self._schedules.get(name))
 
     def list(self) -> Infos:
-        return self._app.portal.call(self._app.schedules.list)
+        return self._portal.call(self._schedules.list)
 
     def pause(self, name: str, reason: str = PAUSED) -> ScheduleInfo:
-        return self._app.portal.call(lambda: self._app.schedules.pause(name, reason))
+        return self._portal.call(lambda: self._schedules.pause(name, reason))
 
     def resume(self, name: str) -> ScheduleInfo:
-        return self._app.portal.call(lambda: self._app.schedules.resume(name))
+        return self._portal.call(lambda: self._schedules.resume(name))
 
     def remove(self, name: str) -> bool:
-        return self._app.portal.call(lambda: self._app.schedules.remove(name))
+        return self._portal.call(lambda: self._schedules.remove(name))
 
     def run(self, name: str) -> SyncHandle[Any]:
-        return self._app.portal.call(lambda: self._app.schedules.run(name)).sync
+        return self._portal.call(lambda: self._schedules.run(name)).sync
 
     def preview(
         self, what: str | Timing, *, n: int = 10, start: datetime | None = None, end: datetime | None = None,
         tz: str = "", gap: Gap = "after", repeat: Repeat = "first",
     ) -> Times:  # fmt: skip
-        preview = self._app.schedules.preview
-        return self._app.portal.call(lambda: preview(what, n=n, start=start, end=end, tz=tz, gap=gap, repeat=repeat))
+        preview = self._schedules.preview
+        return self._portal.call(lambda: preview(what, n=n, start=start, end=end, tz=tz, gap=gap, repeat=repeat))
 
 
 # -- reading

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -11,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-from windlass.calls.context import JobIdFilter
 from windlass.core import safe
 
 JOB_LOGGER = "windlass.job"
@@ -20,7 +18,6 @@ JOB_LOGGER = "windlass.job"
 LEVELS = ("debug", "info", "warning", "error", "critical")
 _GREY, _RED, _YELLOW, _PLAIN = "\x1b[90m", "\x1b[31m", "\x1b[33m", "\x1b[0m"
 _COLOURS = {"WARNING": _YELLOW, "ERROR": _RED, "CRITICAL": _RED, "DEBUG": _GREY}
-_ENVIRONMENT = "WINDLASS_LOG"
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _JOB = ("job_id", "task", "queue", "attempt")
 _TRACE = ("trace_id", "span_id")
@@ -105,27 +102,3 @@ class JsonFormatter(logging.Formatter):
         except UnicodeEncodeError:  # half a character, as undecodable file names have them
             plain = {name: safe.text(value, _MOST) for name, value in fields.items()}
             return msgspec.json.encode(plain).decode()
-
-
-def set_up_logging(level: str, style: str) -> None:
-    """Send everything to standard error, unless the user's own set-up is in place; the job is tagged either way.
-
-    Called before the user's modules are imported and again after, as they may have put handlers of their own in place.
-    """
-    os.environ[_ENVIRONMENT] = f"{level}:{style}"  # for this worker's process children
-    root = logging.getLogger()
-    if not root.handlers:
-        ours = logging.StreamHandler(sys.stderr)
-        ours.setFormatter(JsonFormatter() if style == "json" else TextFormatter(sys.stderr.isatty()))
-        root.addHandler(ours)
-        root.setLevel(level.upper())
-    for handler in root.handlers:
-        if not any(isinstance(known, JobIdFilter) for known in handler.filters):
-            handler.addFilter(JobIdFilter())
-
-
-def set_up_as_parent() -> None:
-    """In a process child: the same set-up as the worker that started it."""
-    level, _, style = os.environ.get(_ENVIRONMENT, "").partition(":")
-    if level:
-        set_up_logging(level, style)

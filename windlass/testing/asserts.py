@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from windlass.calls.handle import JobInfo
 from windlass.calls.task import Task
 from windlass.core.codec import decode_any
 from windlass.core.duration import Duration, show_ms, to_ms
 from windlass.core.job import NewJob, State
 from windlass.errors import PayloadError
+from windlass.handles.handle import JobInfo
 
 if TYPE_CHECKING:
     from windlass.app import Windlass

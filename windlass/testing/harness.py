@@ -27,14 +27,14 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import msgspec
 
-from windlass.calls.client import Client
-from windlass.calls.handle import JobInfo, job_info
+from windlass.connections.client import Client
 from windlass.core.codec import decode_any
 from windlass.core.duration import Duration, to_ms
 from windlass.core.graph import NewGraph
 from windlass.core.job import NewJob, State
 from windlass.core.keep import Keep
 from windlass.errors import ConfigError, StoreUnavailable
+from windlass.handles.handle import JobInfo, job_info
 from windlass.store.answers import Accept, Answer, GraphAnswer
 from windlass.store.items import Commit, Committed
 from windlass.store.jobs import WatchReply
@@ -79,11 +79,11 @@ class Harness:
     # -- life
 
     def __enter__(self) -> Self:
-        if self.app.store_factory is not None:
+        if self.app.connections.store_factory is not None:
             raise ConfigError(f"{self.app!r} is in a harness already")
         self.store = Recorder(f"memory://harness-{id(self)}", self)
-        self._clients, self.app._clients = self.app._clients, {}
-        self.app.store_factory = self._new_store
+        self._clients, self.app.connections.clients = self.app.connections.clients, {}
+        self.app.connections.store_factory = self._new_store
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -107,8 +107,8 @@ class Harness:
 
     def _leave(self) -> list[Client]:
         """Restore the app as it was before. Answers the clients it opened meanwhile."""
-        opened = list(self.app._clients.values())
-        self.app._clients, self.app.store_factory = self._clients, None
+        opened = list(self.app.connections.clients.values())
+        self.app.connections.clients, self.app.connections.store_factory = self._clients, None
         self.faults.clear()
         return opened
 

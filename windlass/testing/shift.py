@@ -74,8 +74,8 @@ class Shift:
 
     async def start(self) -> None:
         if self._raise_errors:
-            self._app.run_layers.append(self._keep_error)
-        await self._run_hooks(self._app.start_hooks)
+            self._app.declared.run_layers.append(self._keep_error)
+        await self._run_hooks(self._app.declared.start_hooks)
         await self._insist(lambda: declare_limits(self._store, self._app))
         await self._insist(self._scheduler.declare)
         if self._notifier is not None:
@@ -84,7 +84,7 @@ class Shift:
 
     async def stop(self) -> None:
         if self._raise_errors:
-            self._app.run_layers.remove(self._keep_error)
+            self._app.declared.run_layers.remove(self._keep_error)
         self._executor.drop()
         await self._notes.flush()
         if self._notifier is not None:
@@ -93,7 +93,7 @@ class Shift:
         await self._insist(lambda: self._store.unlisten(self.id))
         self._executor.close()
         self._notes.close()
-        await self._run_hooks(self._app.stop_hooks)
+        await self._run_hooks(self._app.declared.stop_hooks)
 
     async def _run_hooks(self, hooks: list[Any]) -> None:
         for hook in hooks:

@@ -28,8 +28,8 @@ from windlass.console.replies import (
 from windlass.console.workflow_replies import WorkflowDetail, WorkflowList
 from windlass.core.filter_suggest import Suggestion
 from windlass.core.job import Job
+from windlass.handles.gates import LimitInfo
 from windlass.limits.breakers import BreakerInfo
-from windlass.limits.gates import LimitInfo
 from windlass.store.reads import StoreInfo
 from windlass.web import request_structs as ask
 from windlass.web.jobfeed import JobState, job_stream, state_of

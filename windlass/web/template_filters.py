@@ -24,7 +24,7 @@ from windlass.core.filters import quoted
 from windlass.core.limits import Rate, show_rate
 from windlass.core.timing import find_zone
 from windlass.errors import ConfigError
-from windlass.operate.why import Reason
+from windlass.handles.why import Reason
 from windlass.web import svg
 
 Place = tuple[str, str]

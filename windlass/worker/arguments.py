@@ -7,7 +7,7 @@ as for any other argument. This module prepares the call and never makes it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Protocol, get_args, get_origin
 
 import msgspec
 
@@ -15,13 +15,13 @@ from windlass.core import codec
 from windlass.core.codec import BadArguments
 from windlass.core.links import Inject
 from windlass.errors import Cancel, PayloadError, UnknownTask
-from windlass.workflows.values import MARK, decode, revive, sealed
+from windlass.handles.results import MARK, decode, revive, sealed
 
 if TYPE_CHECKING:
+    from windlass.app import Windlass
     from windlass.calls.context import Current
     from windlass.calls.task import Task
     from windlass.core.job import Claim
-    from windlass.worker.runner import Run
 
 Ready = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 """A function, and what to call it with."""
@@ -40,7 +40,19 @@ class Each(msgspec.Struct):
 _each_decoder = msgspec.json.Decoder(Each)
 
 
-def arguments(run: Run) -> Ready:
+class Asked(Protocol):
+    """A run, as far as its arguments are concerned."""
+
+    app: Windlass
+    claim: Claim
+    function: Task[Any, Any] | Callable[..., Any] | None
+    fault: str
+    each: str
+
+    def many(self, task: Task[Any, Any]) -> Ready: ...
+
+
+def arguments(run: Asked) -> Ready:
     """The function to call, and its arguments; PayloadError when the payload does not fit."""
     claim, function = run.claim, run.function
     if run.fault:

@@ -23,7 +23,6 @@ from typing import Any
 
 from windlass.core.failure import describe
 from windlass.core.lifecycle import Failed, Outcome
-from windlass.support import logs
 from windlass.support.logs import Steady
 from windlass.worker.child_functions import load_object, run_function
 from windlass.worker.child_messages import (
@@ -46,6 +45,7 @@ from windlass.worker.child_messages import (
 )
 from windlass.worker.child_meter import ChildMeter
 from windlass.worker.child_run import here
+from windlass.worker.logs import set_up_as_parent
 from windlass.worker.memory import resident_bytes
 
 log = Steady(logging.getLogger("windlass.worker"))
@@ -163,7 +163,7 @@ def _prepare(setup: Setup) -> tuple[Any, Body]:
     _die_with_parent(setup.parent)
     for name in setup.imports:
         import_module(name)
-    logs.set_up_as_parent()
+    set_up_as_parent()
     app = load_object(setup.target) if setup.target else None
     body: Body = load_object(setup.body)
     return app, body

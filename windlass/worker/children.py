@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -28,6 +28,7 @@ from windlass.worker.process_metrics import Measures
 from windlass.worker.runner import CANCELLED, LOST, SHUT_DOWN, TIMED_OUT, Run, SoftTask, soften
 
 if TYPE_CHECKING:
+    from windlass.app import Windlass
     from windlass.calls.task import Task
 
 log = Steady(logging.getLogger("windlass.worker"))
@@ -164,7 +165,7 @@ class PipeNotes:
         raise WindlassError("current().in_process() was called in a child process; it is one already")
 
 
-def run_in_child(app: object, request: RunRequest, emit: Callable[[str, Any], None]) -> Outcome:
+def run_in_child(_: object, request: RunRequest, emit: Callable[[str, Any], None]) -> Outcome:
     """The body of a pool child: runs a job in the same steps as a thread does."""
     task: Task[Any, Any] = load_object(request.function)
     claim = Claim(
@@ -174,8 +175,9 @@ def run_in_child(app: object, request: RunRequest, emit: Callable[[str, Any], No
         awaited=request.awaited,
     )  # fmt: skip
     notes: Notes = PipeNotes(emit)
-    run = Run(task._app, claim, notes, SimpleNamespace())
-    run.current = ChildCurrent(claim, notes, SimpleNamespace(), task._app)
+    app = cast("Windlass", task._app)
+    run = Run(app, claim, notes, SimpleNamespace())
+    run.current = ChildCurrent(claim, notes, SimpleNamespace(), app)
     run.layers = []  # the worker runs the middleware, around the child
     if task.is_async:
         return asyncio.run(_run_async(run))

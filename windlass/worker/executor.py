@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from time import monotonic, time_ns
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from windlass.core.failure import describe
 from windlass.core.job import Claim
@@ -69,7 +69,7 @@ class Executor:
         self._batches = Batches(app, notes, self.state, self.timers)
         guards = BreakerGuards(app)
         self._guards, self._asked = (guards or None), guards.asked
-        self._watchers = app.watchers
+        self._layers, self._watchers = app.declared.run_layers, app.watchers
 
     def room(self, leaving: int, ahead: int) -> int:
         """How many more claims to take once ``leaving`` are settled; none while process jobs wait for children."""
@@ -211,26 +211,22 @@ class Executor:
         self._batches.over(batch)
 
     def _launch(self, run: Run) -> None:
+        """Start the code of a job, in its place."""
         if run.place != "process":
             self._arm(run)
-        if run.place == "loop":
-            self._start_on_loop(run)
-        elif run.place == "thread" and not self._app.run_layers:
+        if run.place == "thread" and not self._layers:
             self._threads.submit(run, self._done)
-        else:
+        elif run.place != "loop":
             run.handle = self._loop.create_task(self._start_elsewhere(run))
-
-    def _start_on_loop(self, run: Run) -> None:
-        coroutine: Any = run_on_loop(run, self._done)
-        if run.rules.soft_timeout:
-            coroutine = SoftTask(coroutine, run)
-        if sys.version_info >= (3, 12) and not run.rules.soft_timeout:
-            run.handle = asyncio.Task(coroutine, loop=self._loop, eager_start=True)
+        elif run.rules.soft_timeout:
+            run.handle = self._loop.create_task(SoftTask(run_on_loop(run, self._done), run))
+        elif sys.version_info >= (3, 12):
+            run.handle = asyncio.Task(run_on_loop(run, self._done), loop=self._loop, eager_start=True)
         else:
-            run.handle = self._loop.create_task(coroutine)
+            run.handle = self._loop.create_task(run_on_loop(run, self._done))
 
     async def _start_elsewhere(self, run: Run) -> None:
-        if self._app.run_layers:
+        if self._layers:
             await run_elsewhere(run, lambda: self._elsewhere(run), self._done)
         else:
             self._done(run, await self._elsewhere(run))

@@ -13,16 +13,17 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeVar
 
-from windlass.calls.client import batches, send_parts
+from windlass.connections.graphs import send_parts
+from windlass.connections.sender import batches
 from windlass.core.job import Claim, ErrorInfo
 from windlass.core.lifecycle import Adopted, Adopting, Failed
 from windlass.errors import StoreUnavailable
+from windlass.handles.results import read_value
 from windlass.store.answers import Accept
 from windlass.store.base import Store
 from windlass.support.failpoints import failpoint
 from windlass.support.logs import Steady
 from windlass.workflows.plan import PART
-from windlass.workflows.values import read_value
 
 log = Steady(logging.getLogger("windlass.worker"))
 

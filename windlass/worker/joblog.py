@@ -13,11 +13,10 @@ from typing import Any
 
 import msgspec
 
-from windlass.calls.context import read_meta
 from windlass.core import safe
 from windlass.core.duration import show_ms
 from windlass.core.failure import users_part
-from windlass.core.job import Claim, ErrorInfo, Job, State
+from windlass.core.job import Claim, ErrorInfo, Job, State, read_meta
 from windlass.core.lifecycle import ENGINE_MADE, Crashed, Failed, Outcome, Stopped, Transition
 from windlass.core.trace import trace_id
 from windlass.errors import JobFailed

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from windlass.calls.call import Draft, new_id
-from windlass.calls.context import read_meta
+from windlass.core.draft import Draft
 from windlass.core.event import Entry, Event, expand
-from windlass.core.job import Job, State
+from windlass.core.job import Job, State, read_meta
 from windlass.core.mute import MOST, NONE, Muted, decode
 from windlass.core.mute import SHELF as MUTES
 from windlass.core.notice import (
@@ -45,6 +44,7 @@ from windlass.store.base import Store
 from windlass.store.items import Put, put_one, read_one
 from windlass.store.jobs import Query
 from windlass.store.shared import host_clock
+from windlass.support.ids import new_id
 from windlass.support.logs import Steady
 from windlass.worker.standstill_watch import StandstillWatch
 
@@ -347,7 +347,7 @@ class Notifier:
         """Insert jobs without the enqueue middleware: these calls are the worker's own, and no middleware may refuse
         them.
         """
-        source, meta = self._app.source, self._app.plain_meta
+        source, meta = self._app.connections.source, self._app.connections.plain_meta
         for start in range(0, len(drafts), MAX_BATCH):
             jobs = [draft.to_job(source, meta) for draft in drafts[start : start + MAX_BATCH]]
             for answer in await self._store.insert(jobs):

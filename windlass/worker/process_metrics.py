@@ -5,10 +5,7 @@ Here they are bytes that nothing looks into. A layer above measures and adds up.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
-
-if TYPE_CHECKING:
-    from windlass.worker.service import Worker
+from typing import NamedTuple, Protocol
 
 
 class MetricsReceiver(Protocol):
@@ -28,15 +25,3 @@ class Measures(NamedTuple):
 
     function: str
     gather: MetricsReceiver
-
-
-class Companion(Protocol):
-    """Lives as long as a worker and observes it, without a part in its work. Must not raise."""
-
-    measures: Measures
-
-    async def start(self, worker: Worker) -> None:
-        """Called when the worker is up."""
-
-    async def stop(self) -> None:
-        """Called when the worker has ended its jobs and its children."""

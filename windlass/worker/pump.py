@@ -149,19 +149,19 @@ class Pump:
             self._left += sum(move.event == "released" for move in moves) - len(reply.claims)
         for id in reply.refused:
             log.warning("late settle of job %s refused: it had been given to another worker", id)
-        self._take(reply, room)
+        if reply.claims:
+            failpoint("after_claim")
+        executor.take(reply.claims, self._ahead)
+        self._note(reply, room)
         for id in reply.cancels:
             executor.cancel(id)
         self.heed_schedules(reply.schedules)
         self.sleep_until(reply.next_due)
 
-    def _take(self, reply: ExchangeReply, room: int) -> None:
-        """Start the granted claims. A worker that got all it wanted asks again."""
-        if reply.claims:
-            failpoint("after_claim")
+    def _note(self, reply: ExchangeReply, room: int) -> None:
+        """Note what was granted, once it is in the executor's hands. A worker that got all it wanted asks again."""
         if self._shares.weighted:
             self._shares.took(room, Counter(claim.queue for claim in reply.claims))
-        self._executor.take(reply.claims, self._ahead)
         self.acked = self.seq
         self.hungry = self.hungry or (room > 0 and len(reply.claims) >= room)
         self.drain = reply.drain

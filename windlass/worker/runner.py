@@ -50,9 +50,9 @@ from windlass.errors import (
     TaskTimeout,
     UnknownTask,
 )
+from windlass.handles.results import MARK, hide_marks
 from windlass.support.logs import Steady
 from windlass.worker.arguments import Ready, arguments, in_turn
-from windlass.workflows.values import MARK, hide_marks
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -81,13 +81,13 @@ class Run:
         self.function: Task[Any, Any] | Callable[..., Any] | None = task or handler
         self.codec = task.codec if task else None
         self.place = task.runs_in if task else "loop" if asyncio.iscoroutinefunction(handler) else "thread"
-        self.rules: Resolved = app.resolve(claim.task, claim.queue)
+        self.rules: Resolved = app.declared.resolve(claim.task, claim.queue)
         self.handle: asyncio.Task[None] | None = None
         self.thread = 0
         self.began = 0.0
         self.stop = ""
         self.soft = self.settled = False
-        self.layers = app.run_layers
+        self.layers = app.declared.run_layers
         self.result: Any = None
         self.error: BaseException | None = None
         self.raised: BaseException | None = None
@@ -100,7 +100,7 @@ class Run:
         try:
             call = checked_call(self.current.meta.options)
             self.each = call.pop("each", "")
-            self.rules = self.app.resolve(self.claim.task, self.claim.queue, call) if call else self.rules
+            self.rules = self.app.declared.resolve(self.claim.task, self.claim.queue, call) if call else self.rules
         except Exception as error:
             self.fault = f"the options of the call cannot be read: {error!r}"
 

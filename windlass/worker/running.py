@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.support.portal import new_event_loop
 from windlass.worker.process_end import Ending, end_process
-from windlass.worker.process_metrics import Companion
+from windlass.worker.service import SETTLE_SECONDS, Companion, Report, Worker, log
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
-
-from windlass.worker.service import SETTLE_SECONDS, Report, Worker, log
 
 
 @asynccontextmanager

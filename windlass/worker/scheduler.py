@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from windlass.calls.call import new_id
 from windlass.calls.watch import firing
 from windlass.core.schedule import GONE, SchedulePlan, begin, decode_plan, due, job_of
 from windlass.errors import StoreError
@@ -26,6 +25,7 @@ from windlass.operate.timetable import Fired, Firing, Schedule, fire, put, read_
 from windlass.store.answers import MAX_BATCH, Accept
 from windlass.store.base import Store
 from windlass.store.items import Put, put_all
+from windlass.support.ids import new_id
 from windlass.support.logs import Steady
 
 if TYPE_CHECKING:

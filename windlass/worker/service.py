@@ -8,14 +8,14 @@ import os
 import socket
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from windlass import __version__
-from windlass.calls.call import new_id
 from windlass.core.job import Claim, Finished
 from windlass.errors import StoreError
 from windlass.operate.orders import Given, Order
 from windlass.store.jobs import BeatReply, Presence
+from windlass.support.ids import new_id
 from windlass.support.logs import Steady
 from windlass.worker.children import Children
 from windlass.worker.executor import Executor
@@ -25,7 +25,7 @@ from windlass.worker.joblog import JobLog
 from windlass.worker.memory import Cpu, resident_bytes
 from windlass.worker.note_buffer import NoteBuffer
 from windlass.worker.order_listener import OrderListener
-from windlass.worker.process_metrics import Companion
+from windlass.worker.process_metrics import Measures
 from windlass.worker.pump import Pump
 from windlass.worker.queue_shares import Shares
 from windlass.worker.scheduler import Scheduler
@@ -50,6 +50,18 @@ SETTLE_SECONDS = 5.0
 RETURN_SECONDS = 0.5
 _MODES = {Order.RESUME: "running", Order.QUIET: "quiet", Order.STOP: "stopping"}
 Report = Callable[[dict[str, Any]], None]
+
+
+class Companion(Protocol):
+    """Lives as long as a worker and observes it, without a part in its work. Must not raise."""
+
+    measures: Measures
+
+    async def start(self, worker: Worker) -> None:
+        """Called when the worker is up."""
+
+    async def stop(self) -> None:
+        """Called when the worker has ended its jobs and its children."""
 
 
 class Worker:
@@ -80,43 +92,19 @@ class Worker:
     # -- life
 
     async def start(self) -> None:
-        loop = asyncio.get_running_loop()
+        """Make the parts and let them run, the heartbeat last: from then on the store counts on this worker."""
         client = await self.app.client()
         self._store = client.store
-        measures = self._companion.measures if self._companion else None
-        self._children = Children(
-            self.options.children or os.cpu_count() or 1, self._on_child_message, measures, self.app.watchers,
-            self.options.child_max_jobs, self.options.child_max_memory, modules_of_process_tasks(self.app),
-        )  # fmt: skip
-        self._notes = NoteBuffer(self._store, loop, self._children.call)
-        self.executor = Executor(
-            self.app, self.options.concurrency, self._notes, self._children, Graphs(self._store), self._nudge
-        )
-        self.executor.log = JobLog(self.options.log_success)
-        self._verdicts = Verdicts(self._store, self.executor.log)
-        shares = Shares(self.options.queues, self.options.weights)
-        self.pump = Pump(
-            self._store, shares, self.executor, self._notes, self._on_gone, lanes_ahead=not has_limits(self.app)
-        )
-        if self.options.max_jobs:
-            self.pump.limit_claims(self.options.max_jobs, self._check_limits)
+        self._make_runners()
         self._scheduler = Scheduler(self.app, self._store)
         self.pump.heed_schedules = self._scheduler.heed
-        await self._run_hooks(self.app.start_hooks)
+        await self._run_hooks(self.app.declared.start_hooks)
         await self._scheduler.declare()
         self._notifier = await self._make_notifier()
         self._obeying = OrderListener(self._store, self._obey, self._serve)
         await self._be_born()
         self._charts = SheetWriter(self._store, self.executor.tracker, self.id) if self.app.settings.charts else None
-        settings = self.app.settings
-        watched = Watched(
-            self._presence, lambda: self.pump.acked, lambda: list(self.executor.held), self._on_beat, self._on_silence,
-            self._on_outdated, self._verdicts.heed,
-        )  # fmt: skip
-        self._heartbeat = Heartbeat(
-            self.app.new_store, watched, beat=settings.beat, lease=settings.lease,
-            stall_warning=self.options.stall_warning, stall_limit=self.options.stall_limit,
-        )  # fmt: skip
+        self._heartbeat = self._make_heartbeat()
         self.pump.paused = True
         await self._heartbeat.start()
         # The first settles jobs, the last two make some.
@@ -132,6 +120,37 @@ class Worker:
         log.info(
             "worker %s is up: queues %s, %d slots", self.id, ", ".join(self.options.queues), self.options.concurrency
         )
+
+    def _make_runners(self) -> None:
+        """Make what takes claims and runs them: the pump, the executor, and its children."""
+        measures = self._companion.measures if self._companion else None
+        self._children = Children(
+            self.options.children or os.cpu_count() or 1, self._on_child_message, measures, self.app.watchers,
+            self.options.child_max_jobs, self.options.child_max_memory, modules_of_process_tasks(self.app),
+        )  # fmt: skip
+        self._notes = NoteBuffer(self._store, asyncio.get_running_loop(), self._children.call)
+        self.executor = Executor(
+            self.app, self.options.concurrency, self._notes, self._children, Graphs(self._store), self._nudge
+        )
+        self.executor.log = JobLog(self.options.log_success)
+        self._verdicts = Verdicts(self._store, self.executor.log)
+        shares = Shares(self.options.queues, self.options.weights)
+        self.pump = Pump(
+            self._store, shares, self.executor, self._notes, self._on_gone, lanes_ahead=not has_limits(self.app)
+        )
+        if self.options.max_jobs:
+            self.pump.limit_claims(self.options.max_jobs, self._check_limits)
+
+    def _make_heartbeat(self) -> Heartbeat:
+        settings = self.app.settings
+        watched = Watched(
+            self._presence, lambda: self.pump.acked, lambda: list(self.executor.held), self._on_beat, self._on_silence,
+            self._on_outdated, self._verdicts.heed,
+        )  # fmt: skip
+        return Heartbeat(
+            self.app.connections.new_store, watched, beat=settings.beat, lease=settings.lease,
+            stall_warning=self.options.stall_warning, stall_limit=self.options.stall_limit,
+        )  # fmt: skip
 
     async def stop(self, grace: float | None = None) -> None:
         """Let running jobs finish within the grace, hand the rest back at once, and sign off."""
@@ -169,7 +188,7 @@ class Worker:
             await self._companion.stop()
         for part in (self.pump, self.executor, self._notes):
             part.close()
-        await self._run_hooks(self.app.stop_hooks)
+        await self._run_hooks(self.app.declared.stop_hooks)
 
     async def _make_notifier(self) -> Notifier | None:
         """The notifier. Most apps declare no notifications, and their workers never import its code."""

@@ -111,7 +111,7 @@ def modules_of_process_tasks(app: Windlass) -> list[str]:
 
 def default_queues(app: Windlass) -> list[str]:
     """Every queue for which the app declares a task or handler, with that of notices first, as in ``with_notices``."""
-    names = {task.queue for task in app.tasks.values()} | set(app.handlers) | set(app.queue_layers)
+    names = {task.queue for task in app.tasks.values()} | set(app.handlers) | set(app.declared.queue_layers)
     return sorted(names, key=lambda name: (name != NOTICES, name)) or ["default"]
 
 
@@ -119,9 +119,9 @@ def declarations(app: Windlass) -> dict[str, Declared]:
     """What the store is told of each task. A crash limit is told only if the code sets one."""
     declared = {}
     for task in app.tasks.values():
-        layers = (task.layer, app.queue_layers.get(task.queue, {}), app.defaults)
+        layers = (task.layer, app.declared.queue_layers.get(task.queue, {}), app.declared.defaults)
         limited = any("on_crash" in layer or "max_crashes" in layer for layer in layers)
-        limit = app.resolve(task.name, task.queue).max_crashes if limited else 0
+        limit = app.declared.resolve(task.name, task.queue).max_crashes if limited else 0
         declared[task.name] = Declared(task.versions, limit)
     return {**declared, **{f"*{queue}": Declared() for queue in app.handlers}}
 
@@ -129,7 +129,9 @@ def declarations(app: Windlass) -> dict[str, Declared]:
 def declared_limits(app: Windlass) -> dict[str, Limits]:
     """What the code says of the gate of each task and queue of this app, also where it says nothing."""
     gates = {task_gate(task.name): limits_of(task.layer) for task in app.tasks.values()}
-    return gates | {queue_gate(name): limits_of(app.queue_layers.get(name, {})) for name in default_queues(app)}
+    return gates | {
+        queue_gate(name): limits_of(app.declared.queue_layers.get(name, {})) for name in default_queues(app)
+    }
 
 
 def limits_of(layer: Mapping[str, Any]) -> Limits:
@@ -143,7 +145,7 @@ _LIMITING = frozenset(("rate", "limit", "key_limit", "key_rate", "ordered", "bre
 
 def has_limits(app: Windlass) -> bool:
     """Whether this app's jobs may hold units that others wait for. Then no job is claimed before it can start."""
-    layers = (*(task.layer for task in app.tasks.values()), *app.queue_layers.values(), app.defaults)
+    layers = (*(task.layer for task in app.tasks.values()), *app.declared.queue_layers.values(), app.declared.defaults)
     return any(not _LIMITING.isdisjoint(layer) for layer in layers)
 
 

@@ -16,7 +16,7 @@ from windlass.core.failure import read_error, shown
 from windlass.core.graph import GraphInfo
 from windlass.core.job import Job, State
 from windlass.core.links import Inject, Links, On, Shape
-from windlass.workflows.values import decode
+from windlass.handles.results import decode
 
 MOST_DRAWN = 400
 """Nodes in one picture; what is more is counted in its last node."""

@@ -11,22 +11,24 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import msgspec
 
-from windlass.calls.call import Draft, Signature, new_id
-from windlass.calls.client import batches
+from windlass.connections.sender import batches
+from windlass.core.draft import Draft
 from windlass.core.graph import NewGraph
 from windlass.core.job import NewJob
-from windlass.core.links import WIDTH, In, Inject, Links, On, Out, Shape
+from windlass.core.links import WIDTH, Inject, On, Out, Shape
 from windlass.core.terms import Terms
 from windlass.errors import ConfigError, PayloadError
+from windlass.support.ids import new_id
+from windlass.workflows.fans import spread
+from windlass.workflows.flows import Flow
+from windlass.workflows.nodes import Edge, Feed, Node, connect
 from windlass.workflows.outline import Outline, Part, encode_outline
-from windlass.workflows.work import PLAIN, Chain, Chord, Flow, Group, Work, said_of
-
-if TYPE_CHECKING:
-    from windlass.app import Windlass
+from windlass.workflows.signature import Signature
+from windlass.workflows.work import PLAIN, App, Chain, Chord, Group, Work, said_of
 
 PART = 250
 """A part of a plan, as it is sent, has at most so many nodes, and at most about as many bytes as a batch of jobs."""
@@ -36,51 +38,12 @@ MOST_CALLBACKS = 100
 """Callbacks of one work. Their edges are not spread over joins, as others are."""
 
 
-# Nodes, drafts and edges form no cycles, and there may be a hundred thousand: the collector need not look at them.
-class Node(msgspec.Struct, gc=False):
-    """A node in the making. A join has no draft."""
-
-    id: str
-    draft: Draft | None = None
-    ins: list[In] = []
-    outs: list[Out] = []
-    shape: Shape = Shape.CALL
-    spare: int = 0
-    aftermath: bool = False
-    number: int = 0
-
-    def to_job(self, source: str, plain_meta: bytes) -> NewJob:
-        if self.draft is None:
-            job = NewJob(id=self.id, task="", queue="", payload=b"{}")
-        else:
-            job = self.draft.to_job(source, plain_meta)
-        job.links = Links(self.ins, self.outs, self.spare, self.shape, self.aftermath)
-        return job
-
-
-class Feed(NamedTuple):
-    """What leads to a work: the node by whose end it begins, and what that brings to it."""
-
-    source: Node
-    on: On = On.SUCCESS
-    inject: Inject = Inject.RESULT
-
-
-class Edge(NamedTuple):
-    """An edge that leads to a join, seen from its source."""
-
-    source: Node
-    on: On = On.SUCCESS
-    inject: Inject = Inject.RESULT
-    hasty: bool = False
-
-
 class Plan:
     """A workflow ready to be sent. Enqueue middleware may change its drafts until its nodes are made of them."""
 
-    def __init__(self, app: Windlass, graph: NewGraph, steps: list[Node]) -> None:
+    def __init__(self, app: App, graph: NewGraph, steps: list[Node]) -> None:
         self.graph, self.steps = graph, steps
-        self._source, self._meta = app.source, app.plain_meta
+        self._source, self._meta = app.connections.source, app.connections.plain_meta
 
     @property
     def drafts(self) -> list[Draft]:
@@ -96,14 +59,14 @@ class Plan:
         return batches([node.to_job(self._source, self._meta) for node in self.steps[first : first + PART]])[0]
 
 
-def make_plan(app: Windlass, work: Work[Any], *, parent: str = "", replaced: bool = False) -> Plan:
+def make_plan(app: App, work: Work[Any], *, parent: str = "", replaced: bool = False) -> Plan:
     """The nodes of a work. ``parent``: the job that waits for its end, or is ``replaced`` by it."""
     extras = work.extras
     maker = Planner(app, extras.id)
     outline, end = maker.whole(work)
     if parent:
         end.outs.append(Out(parent))
-    nodes = spread(maker)
+    nodes = spread(maker.nodes, maker.fixed)
     shown = encode_outline(outline, [node.number for node in maker.nodes])
     meta: dict[str, Any] = {} if shown is None else {"outline": shown, "nodes": len(nodes)}
     if replaced:
@@ -119,7 +82,7 @@ def make_plan(app: Windlass, work: Work[Any], *, parent: str = "", replaced: boo
 class Planner:
     """Places works one by one. Every node is made behind those that lead to it."""
 
-    def __init__(self, app: Windlass, id: str) -> None:
+    def __init__(self, app: App, id: str) -> None:
         self.app, self.id, self.fixed = app, id or new_id(), bool(id)
         self.nodes: list[Node] = []
         self._late: list[Edge] = []
@@ -195,7 +158,7 @@ class Planner:
         if call.app is not self.app:
             raise ConfigError(f"{self.where()}: {call!r} is of {call.app!r}, and the workflow is of {self.app!r}")
         try:
-            draft = call.draft(fed=fed, stable=self.fixed)
+            draft = self.app.submitting.draft(call, fed=fed, stable=self.fixed)
         except (PayloadError, ConfigError) as error:
             hint = " (the value of what comes before it is its first argument; .si(...) takes none)" if fed else ""
             raise type(error)(f"{self.where()}{': ' if self._trail else ''}{error}{hint}") from error
@@ -386,11 +349,6 @@ IF_FAILS: dict[str, tuple[On, Inject, bool]] = {
 }
 
 
-def connect(source: Node, target: Node, on: On, inject: Inject, hasty: bool = False) -> None:
-    source.outs.append(Out(target.id, on, hasty))
-    target.ins.append(In(source.id, on, inject))
-
-
 def spare_of(group: Group[Any]) -> int:
     """How many members may fail; where all may, no edge from them ever breaks."""
     return len(group.members) - group.least if group.least > 0 else 0
@@ -401,55 +359,6 @@ def even_parts(edges: Sequence[Edge], width: int) -> Iterator[Sequence[Edge]]:
     count = -(-len(edges) // width)
     for place in range(count):
         yield edges[len(edges) * place // count : len(edges) * (place + 1) // count]
-
-
-# -- fans
-
-
-def spread(maker: Planner) -> list[Node]:
-    """All nodes in order, with joins that pass a value on wherever a node would have too many edges out."""
-    wide = [node for node in maker.nodes if len(node.outs) > WIDTH]
-    if not wide:
-        return maker.nodes
-    known = {node.id: node for node in maker.nodes}
-    fans = {node.number: fan(maker, node, known) for node in wide}
-    whole: list[Node] = []
-    for node in maker.nodes:
-        fanned = fans.get(node.number, ())
-        node.number = len(whole)
-        whole += (node, *fanned)
-    return whole
-
-
-def fan(maker: Planner, node: Node, known: dict[str, Node]) -> list[Node]:
-    """A tree of joins between a node and those that begin with its success. Other edges stay where they are."""
-    kept = [out for out in node.outs if out.on is not On.SUCCESS]
-    if len(kept) >= WIDTH:
-        raise ConfigError(f"a work has more than {WIDTH} callbacks, or works that go on when it failed; use fewer")
-    targets = [known[out.target] for out in node.outs if out.on is On.SUCCESS]
-    made: list[Node] = []
-    while len(targets) > WIDTH - len(kept):
-        count = -(-len(targets) // WIDTH)
-        parts = [targets[len(targets) * n // count : len(targets) * (n + 1) // count] for n in range(count)]
-        level = [relay(maker, len(made) + place, node, part) for place, part in enumerate(parts)]
-        made, targets = level + made, level
-    node.outs = [*kept, *(Out(target.id) for target in targets)]
-    return made
-
-
-def relay(maker: Planner, number: int, source: Node, targets: Sequence[Node]) -> Node:
-    """A join between a source and some of its targets."""
-    id = f"{source.id}~{number}"[-256:] if maker.fixed else new_id()
-    node = Node(id, None, [], [], Shape.ONE, aftermath=source.aftermath and all(one.aftermath for one in targets))
-    wanted = False
-    for target in targets:
-        place = next(place for place, edge in enumerate(target.ins) if edge.source == source.id)
-        edge = target.ins[place]
-        wanted |= edge.inject is not Inject.NONE
-        target.ins[place] = In(id, On.SUCCESS, edge.inject)
-        node.outs.append(Out(target.id))
-    node.ins.append(In(source.id, On.SUCCESS, Inject.RESULT if wanted else Inject.NONE))
-    return node
 
 
 # -- what is said of the whole

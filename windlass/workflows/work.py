@@ -1,4 +1,4 @@
-"""Builders of workflows: chain, group, chord and flow. Values that say what is to be done; nothing here does anything.
+"""Builders of workflows: chain, group and chord; ``flows.py`` has flow. Values: they say what is to be done.
 
 Every method answers a copy, so that a work can be used in several places. What a work means as jobs and edges is said
 in ``plan``; what is wrong with it is found there, when it is submitted as a whole.
@@ -9,20 +9,19 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Generator, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar, cast, get_args, overload
+from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar, cast, get_args, overload
 
 import msgspec
 
+from windlass.connections.connections import Connections
+from windlass.core.draft import Draft
 from windlass.core.hints import did_you_mean
 from windlass.core.ids import check_id
 from windlass.errors import ConfigError
-from windlass.workflows.values import MARK, Failure, decode
-from windlass.workflows.workflow import Read, SyncWorkflow, Workflow, finished_workflow
-
-if TYPE_CHECKING:
-    from windlass.app import Windlass
-    from windlass.calls.call import Signature
-    from windlass.calls.handle import Handle, SyncHandle
+from windlass.handles.handle import Handle, SyncHandle
+from windlass.handles.results import MARK, Failure, Read, decode
+from windlass.workflows.declarations import Declarations, OneCall
+from windlass.workflows.workflow import SyncWorkflow, Workflow, finished_workflow
 
 R = TypeVar("R")
 S = TypeVar("S")
@@ -31,6 +30,35 @@ R_co = TypeVar("R_co", covariant=True)
 
 FAILURE = b"{" + MARK
 IfFails = Literal["fail", "ignore", "remove", "continue"]
+
+
+class Submitter(Protocol):
+    """The part of an app that makes jobs of calls."""
+
+    def draft(self, call: OneCall, *, fed: bool = False, stable: bool = False) -> Draft: ...
+
+    async def submit(self, drafts: list[Draft]) -> list[Handle[Any]]: ...
+
+    def submit_here(self, drafts: list[Draft]) -> list[SyncHandle[Any]]: ...
+
+    def send(self, drafts: list[Draft]) -> None: ...
+
+    async def submit_work(self, work: Work[R]) -> Workflow[R]: ...
+
+    def submit_work_here(self, work: Work[R]) -> SyncWorkflow[R]: ...
+
+
+class App(Protocol):
+    """An app, as its tasks and calls know it: three parts."""
+
+    @property
+    def declared(self) -> Declarations: ...
+
+    @property
+    def submitting(self) -> Submitter: ...
+
+    @property
+    def connections(self) -> Connections: ...
 
 
 class Extras(msgspec.Struct, frozen=True):
@@ -60,6 +88,8 @@ class Work(Generic[R_co]):
 
     kind: ClassVar[str] = "work"
     extras: Extras = PLAIN
+    app: App | None = None
+    """Only a call knows its app."""
 
     def __or__(self, other: Work[S]) -> Chain[S]:
         """``a | b``: then b, with the result of a as its first argument."""
@@ -117,7 +147,7 @@ class Work(Generic[R_co]):
     def parts(self) -> Iterable[Work[Any]]:
         """The works it is made of, callbacks left out."""
 
-    def find_app(self) -> Windlass | None:
+    def find_app(self) -> App | None:
         """The app of its first call; None where it has no calls at all."""
         seen: set[int] = set()
         open: list[Iterator[Work[Any]]] = [iter((self,))]
@@ -125,32 +155,24 @@ class Work(Generic[R_co]):
             work = next(open[-1], None)
             if work is None:
                 open.pop()
-            elif work.kind == "call":
-                return cast("Signature[Any]", work).app
+            elif work.app is not None:
+                return work.app
             elif id(work) not in seen:
                 seen.add(id(work))
                 extras = work.extras
                 open.append(iter((*work.parts(), *extras.then, *extras.on_error, *extras.on_end)))
         return None
 
+    @abstractmethod
     async def enqueue(self) -> Handle[R_co] | Workflow[R_co]:
         """Accept all of it or nothing: when this returns, it is in the store."""
-        return await self._enqueue()
 
+    @abstractmethod
     def delay(self) -> SyncHandle[R_co] | SyncWorkflow[R_co]:
         """The same for sync code, from any thread."""
-        return self._delay()
 
     def __await__(self) -> Generator[Any, None, Handle[R_co] | Workflow[R_co]]:
         return self.enqueue().__await__()
-
-    async def _enqueue(self) -> Workflow[R_co]:
-        app = self.find_app()
-        return await app.submit_work(self) if app else finished_workflow(nothing(self))
-
-    def _delay(self) -> SyncWorkflow[R_co]:
-        app = self.find_app()
-        return app.sync.submit_work(self) if app else finished_workflow(nothing(self)).sync
 
 
 class Composed(Work[R_co]):
@@ -158,11 +180,13 @@ class Composed(Work[R_co]):
 
     async def enqueue(self) -> Workflow[R_co]:
         """Accept all of it or nothing: when this returns, it is in the store."""
-        return await self._enqueue()
+        app = self.find_app()
+        return await app.submitting.submit_work(self) if app else finished_workflow(nothing(self))
 
     def delay(self) -> SyncWorkflow[R_co]:
         """The same for sync code, from any thread."""
-        return self._delay()
+        app = self.find_app()
+        return app.submitting.submit_work_here(self) if app else finished_workflow(nothing(self)).sync
 
     def __await__(self) -> Generator[Any, None, Workflow[R_co]]:
         return self.enqueue().__await__()
@@ -183,7 +207,7 @@ class Chain(Composed[R_co]):
         return self.steps[-1].reader()
 
     def __repr__(self) -> str:
-        return f"chain({_show(self.steps)})"
+        return f"chain({show_works(self.steps)})"
 
 
 class Group(Composed[list[R_co]]):
@@ -221,7 +245,7 @@ class Group(Composed[list[R_co]]):
         return len(self.members)
 
     def __repr__(self) -> str:
-        return f"group({_show(self.members)})"
+        return f"group({show_works(self.members)})"
 
 
 class Chord(Composed[R_co]):
@@ -252,30 +276,7 @@ class Chord(Composed[R_co]):
         return self.body.reader()
 
     def __repr__(self) -> str:
-        return f"chord([{_show(self.header.members)}], {self.body!r})"
-
-
-class Flow(Composed[R_co]):
-    """A call and what it needs: the needed works first, all in parallel, then the call, with its own arguments."""
-
-    kind = "flow"
-
-    def __init__(self, parent: Signature[R_co], needs: Iterable[Work[Any]]) -> None:
-        self.parent, self.needs = parent, tuple(needs)
-        if as_work(parent, "the parent of the flow").kind != "call":
-            raise ConfigError(f"flow(): the parent is {parent!r}; give one call, such as task.si(...)")
-        for place, need in enumerate(self.needs, 1):
-            if not isinstance(need, Work):
-                raise not_work(need, f"need {place} of the flow")
-
-    def parts(self) -> Iterable[Work[Any]]:
-        return *self.needs, self.parent
-
-    def reader(self) -> Read:
-        return self.parent.reader()
-
-    def __repr__(self) -> str:
-        return f"flow({self.parent!r}, needs=[{_show(self.needs)}])"
+        return f"chord([{show_works(self.header.members)}], {self.body!r})"
 
 
 class Header(Generic[R]):
@@ -334,11 +335,6 @@ def chord(header: Any, body: Any = None) -> Any:
         header = Group(_several((header,)))
     waiting = Header(header)
     return waiting if body is None else waiting(body)
-
-
-def flow(parent: Signature[R], needs: Iterable[Work[Any]] = ()) -> Flow[R]:
-    """The works it needs in parallel, then ``parent``, which finds their values in ``current().results``."""
-    return Flow(parent, needs)
 
 
 def _several(works: tuple[Any, ...]) -> Iterable[Any]:
@@ -415,5 +411,5 @@ def nothing(work: Work[Any]) -> Any:
     return nothing(list(work.parts())[-1])
 
 
-def _show(works: tuple[Work[Any], ...]) -> str:
+def show_works(works: tuple[Work[Any], ...]) -> str:
     return ", ".join(map(repr, works[:5])) + (f", … {len(works) - 5} more" if len(works) > 5 else "")

@@ -3,37 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from windlass.calls.handle import JobInfo, job_info
+from windlass.connections.connections import Connected
 from windlass.core import safe
 from windlass.core.duration import Duration, from_ms, show_ms, to_ms
 from windlass.core.failure import read_error
 from windlass.core.graph import GraphInfo
 from windlass.core.job import ErrorInfo, Finished, Job, State
 from windlass.errors import ConfigError, JobCancelled, JobFailed, JobLost, ResultTimeout
-from windlass.operate.why import why_late
+from windlass.handles.handle import JobInfo, job_info
+from windlass.handles.results import Read, decode, read_value
+from windlass.handles.why import why_late
 from windlass.store.answers import MAX_BATCH
 from windlass.store.base import Store
 from windlass.store.jobs import Action, Change
 from windlass.support.portal import portal
 from windlass.workflows.picture import Tree, draw_dot, draw_mermaid, make_tree, meta_of
-from windlass.workflows.values import decode, read_value
-
-if TYPE_CHECKING:
-    from windlass.app import Windlass
 
 R = TypeVar("R")
 MOST_ADOPTED = 100
 """So many workflows that jobs of a workflow started are shown in its tree; each costs a few calls."""
-
-Read = Callable[[bytes | None], Any]
-"""Decodes a workflow's value."""
 
 
 class WorkflowProgress(msgspec.Struct, frozen=True):
@@ -110,17 +105,17 @@ async def all_members(store: Store, graph: GraphInfo) -> list[Job]:
 class Workflow(Generic[R]):
     """A workflow, for async code: ``await handle`` waits for its value."""
 
-    __slots__ = ("_app", "_read", "id")
+    __slots__ = ("_connections", "_read", "id")
 
-    def __init__(self, app: Windlass, id: str, read: Read = decode) -> None:
-        self._app, self.id, self._read = app, id, read
+    def __init__(self, connections: Connected, id: str, read: Read = decode) -> None:
+        self._connections, self.id, self._read = connections, id, read
 
     def __await__(self) -> Generator[Any, None, R]:
         return self.result().__await__()
 
     async def result(self, timeout: Duration | None = None) -> R:
         """The workflow's value once it is there; a JobError that names the culprit if it did not succeed."""
-        client = await self._app.client()
+        client = await self._connections.client()
         try:
             async with asyncio.timeout(None if timeout is None else to_ms(timeout, "timeout") / 1000):
                 finished = await client.waiter.wait(self.id)
@@ -147,7 +142,7 @@ class Workflow(Generic[R]):
 
     async def graph(self) -> GraphInfo | None:
         """The record as the store has it."""
-        client = await self._app.client()
+        client = await self._connections.client()
         return await client.store.graph(self.id)
 
     async def info(self) -> WorkflowInfo | None:
@@ -190,12 +185,12 @@ class Workflow(Generic[R]):
 
     async def jobs(self) -> list[JobInfo]:
         """All its jobs, in the order they were submitted."""
-        graph, client = await self.graph(), await self._app.client()
+        graph, client = await self.graph(), await self._connections.client()
         return [job_info(job) for job in await all_members(client.store, graph) if job.task] if graph else []
 
     async def tree(self) -> Tree:
         """Its jobs as they were put together, each with its state and what came of it."""
-        graph, client = await self._known(), await self._app.client()
+        graph, client = await self._known(), await self._connections.client()
         members = await all_members(client.store, graph)
         tree = make_tree(graph, members)
         await self._hang_adopted(tree, members)
@@ -203,20 +198,23 @@ class Workflow(Generic[R]):
 
     async def mermaid(self) -> str:
         """A Mermaid flowchart of its jobs and what they wait for, coloured by state."""
-        graph, client = await self._known(), await self._app.client()
+        graph, client = await self._known(), await self._connections.client()
         return draw_mermaid(graph, await all_members(client.store, graph))
 
     async def dot(self) -> str:
         """The same for Graphviz."""
-        graph, client = await self._known(), await self._app.client()
+        graph, client = await self._known(), await self._connections.client()
         return draw_dot(graph, await all_members(client.store, graph))
 
     async def _hang_adopted(self, tree: Tree, members: Sequence[Job]) -> None:
         """Workflows that jobs of this one started and wait for, or were replaced by, hang below them."""
         adopting = dict(islice(((job.id, job.awaits) for job in members if job.awaits), MOST_ADOPTED))
         for node in list(tree.walk()) if adopting else ():
-            if node.id in adopting and await self._app.workflow(adopting[node.id]).graph():
-                node.children.append(await self._app.workflow(adopting[node.id]).tree())
+            if node.id not in adopting:
+                continue
+            adopted = Workflow[Any](self._connections, adopting[node.id])
+            if await adopted.graph():
+                node.children.append(await adopted.tree())
 
     async def _known(self) -> GraphInfo:
         graph = await self.graph()
@@ -225,7 +223,7 @@ class Workflow(Generic[R]):
         return graph
 
     async def _change(self, change: Change) -> bool:
-        client = await self._app.client()
+        client = await self._connections.client()
         reply = await client.store.change(change, [self.id])
         return bool(reply.changed)
 

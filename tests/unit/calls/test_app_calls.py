@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from windlass import ConfigError, Handle, IdConflict, PayloadError, State, SyncHandle, Windlass
-from windlass.calls.call import Draft
-from windlass.calls.handle import JobInfo
+from windlass.core.draft import Draft
 from windlass.core.ids import make_id
+from windlass.handles.handle import JobInfo
 from windlass.store.answers import Answer
 from windlass.testing.failing import FailingStore, Faults
 
@@ -37,9 +37,7 @@ async def app() -> AsyncIterator[Windlass]:
 
 
 async def the_info(handle: Handle[Any] | SyncHandle[Any]) -> JobInfo:
-    id = handle.id
-    app = (handle if isinstance(handle, Handle) else handle._handle)._app
-    info = await app.job(id).info()
+    info = await (handle if isinstance(handle, Handle) else handle._handle).info()
     assert info is not None
     return info
 
@@ -110,8 +108,8 @@ def test_send_without_a_loop(app: Windlass) -> None:
 
 async def test_what_send_loses_is_counted(caplog: pytest.LogCaptureFixture) -> None:
     app, faults = Windlass("shop", "memory://"), Faults()
-    plain = app.new_store
-    app.new_store = lambda: FailingStore(plain(), faults)  # type: ignore[method-assign]
+    plain = app.connections.new_store
+    app.connections.new_store = lambda: FailingStore(plain(), faults)  # type: ignore[method-assign]
 
     @app.task
     async def ping() -> None: ...
@@ -249,8 +247,8 @@ async def test_enqueue_many(app: Windlass) -> None:
 
 async def test_enqueue_many_sends_batches(app: Windlass) -> None:
     faults = Faults()
-    plain = app.new_store
-    app.new_store = lambda: FailingStore(plain(), faults)  # type: ignore[method-assign]
+    plain = app.connections.new_store
+    app.connections.new_store = lambda: FailingStore(plain(), faults)  # type: ignore[method-assign]
     handles = await app.enqueue_many(app.tasks["add"].s(n) for n in range(2_500))
     assert len({handle.id for handle in handles}) == 2_500
     assert faults.calls["insert"] == 3

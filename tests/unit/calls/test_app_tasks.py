@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.drafts import draft_of
 from windlass import AsyncTask, ConfigError, Exponential, Fixed, Keep, SyncTask, Windlass
 from windlass.core.job import State
 from windlass.core.retry import Steps
@@ -277,34 +278,34 @@ def test_call_beats_task_beats_queue_beats_app() -> None:
     app = Windlass("shop", "memory://", retries=1, timeout=1, priority=1, expires=1, soft_timeout=1)
     app.queue("emails", retries=2, timeout=2, priority=2, expires=2)
     task = app.task(queue="emails", retries=3, timeout=3, priority=3)(send)
-    call = task.options(retries=4, timeout=4).draft(("x",), {}, {}).resolved
+    call = draft_of(task.options(retries=4, timeout=4).s("x")).resolved
     assert (call.retry.retries, call.timeout, call.priority, call.expires_in, call.soft_timeout) == (
         4, 4000, 3, 2000, 1000,
     )  # fmt: skip
-    plain = task.draft(("x",), {}, {}).resolved
+    plain = draft_of(task.s("x")).resolved
     assert (plain.retry.retries, plain.timeout, plain.priority, plain.expires_in) == (3, 3000, 3, 2000)
 
 
 def test_a_call_may_switch_a_limit_off() -> None:
     app = Windlass("shop", "memory://", timeout=5, expires=5)
-    rules = app.task(send).options(timeout=None, expires=None).draft(("x",), {}, {}).resolved
+    rules = draft_of(app.task(send).options(timeout=None, expires=None).s("x")).resolved
     assert (rules.timeout, rules.expires_in, rules.expires_at) == (0, 0, 0)
 
 
 def test_another_queue_brings_its_own_defaults(app: Windlass) -> None:
     app.queue("slow", timeout=60)
     task = app.task(send)
-    assert task.draft(("x",), {}, {}).resolved.timeout == 0
-    assert task.options(queue="slow").draft(("x",), {}, {}).resolved.timeout == 60_000
+    assert draft_of(task.s("x")).resolved.timeout == 0
+    assert draft_of(task.options(queue="slow").s("x")).resolved.timeout == 60_000
 
 
 def test_options_given_later_count(app: Windlass) -> None:
     task = app.task(queue="emails")(send)
-    assert task.draft(("x",), {}, {}).resolved.priority == 5
+    assert draft_of(task.s("x")).resolved.priority == 5
     app.queue("emails", priority=8)
     app.queue("emails", retries=2)
-    assert task.draft(("x",), {}, {}).resolved.priority == 8
-    assert task.draft(("x",), {}, {}).resolved.retry.retries == 2
+    assert draft_of(task.s("x")).resolved.priority == 8
+    assert draft_of(task.s("x")).resolved.retry.retries == 2
 
 
 @pytest.mark.parametrize(
@@ -320,13 +321,13 @@ def test_options_given_later_count(app: Windlass) -> None:
     ],
 )
 def test_ways_to_write_a_backoff(app: Windlass, written: Any, parsed: Any) -> None:
-    assert app.task(backoff=written)(send).draft(("x",), {}, {}).resolved.retry.backoff == parsed
+    assert draft_of(app.task(backoff=written)(send).s("x")).resolved.retry.backoff == parsed
 
 
 def test_on_crash_and_on_expire(app: Windlass) -> None:
-    rules = app.task(on_crash="fail", on_expire="fail")(send).draft(("x",), {}, {}).resolved
+    rules = draft_of(app.task(on_crash="fail", on_expire="fail")(send).s("x")).resolved
     assert (rules.max_crashes, rules.expire_to) == (1, State.FAILED)
-    rules = app.task(send).draft(("x",), {}, {}).resolved
+    rules = draft_of(app.task(send).s("x")).resolved
     assert (rules.max_crashes, rules.expire_to) == (3, State.CANCELLED)
 
 
@@ -334,14 +335,14 @@ def test_keep_is_scoped_to_where_it_is_written(app: Windlass) -> None:
     app.queue("emails", keep=Keep(count=5))
     kept = app.task(queue="emails", keep=Keep(count=3, age="1h"))(send)
     plain = app.task(queue="emails")(ship)
-    assert kept.draft(("x",), {}, {}).resolved.keep_done == f"3|3600000|emails/{kept.name}"
-    assert plain.draft((1,), {}, {}).resolved.keep_done == "5|-1|emails"
-    assert plain.options(keep=0).draft((1,), {}, {}).resolved.keep_failed == "0|-1|emails"
+    assert draft_of(kept.s("x")).resolved.keep_done == f"3|3600000|emails/{kept.name}"
+    assert draft_of(plain.s(1)).resolved.keep_done == "5|-1|emails"
+    assert draft_of(plain.options(keep=0).s(1)).resolved.keep_failed == "0|-1|emails"
 
 
 def test_expires_at_an_instant(app: Windlass) -> None:
     when = datetime(2030, 1, 1, tzinfo=UTC)
-    rules = app.task(expires=when)(send).draft(("x",), {}, {}).resolved
+    rules = draft_of(app.task(expires=when)(send).s("x")).resolved
     assert (rules.expires_in, rules.expires_at) == (0, round(when.timestamp() * 1000))
 
 

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from tests.drafts import Plugged, Ready
 from tests.worker.helpers import eventually, within
 from windlass import Windlass
-from windlass.calls import client
-from windlass.calls.client import Sender, batches
+from windlass.connections import sender as sender_module
+from windlass.connections.sender import EAGER, LANES, Sender, batches
 from windlass.core.job import NewJob
 from windlass.errors import StoreError
 from windlass.store.answers import MAX_BATCH, Accept, Answer
@@ -39,9 +40,13 @@ def job(id: str, size: int = 2) -> NewJob:
     return NewJob(id=id, task="t", queue="q", payload=b"x" * size)
 
 
+def draft(id: str) -> Any:
+    return Ready(job(id))
+
+
 def sender() -> tuple[Sender, Any]:
     store: Any = SlowStore()
-    return Sender(store), store
+    return Sender(Plugged(store)), store
 
 
 async def turns(count: int) -> None:
@@ -51,7 +56,7 @@ async def turns(count: int) -> None:
 
 async def test_a_lone_call_goes_out_in_the_next_turn_of_the_loop() -> None:
     send, store = sender()
-    call = asyncio.ensure_future(send.send([job("a")]))
+    call = asyncio.ensure_future(send.send([draft("a")]))
     await turns(2)
     assert store.inserts == [["a"]]
     store.gate.set()
@@ -60,34 +65,34 @@ async def test_a_lone_call_goes_out_in_the_next_turn_of_the_loop() -> None:
 
 async def test_calls_of_one_turn_and_calls_made_meanwhile_share_an_insert() -> None:
     send, store = sender()
-    calls = [asyncio.ensure_future(send.send([job(str(n))])) for n in range(5)]
+    calls = [asyncio.ensure_future(send.send([draft(str(n))])) for n in range(5)]
     await turns(3)
-    calls += [asyncio.ensure_future(send.send([job(str(n))])) for n in range(5, 10)]
+    calls += [asyncio.ensure_future(send.send([draft(str(n))])) for n in range(5, 10)]
     await turns(3)
     assert store.inserts == [["0", "1", "2", "3", "4"]]
     store.gate.set()
     await within(asyncio.gather(*calls))
     assert store.inserts == [["0", "1", "2", "3", "4"], ["5", "6", "7", "8", "9"]]
-    await within(send.send([job("later")]))
+    await within(send.send([draft("later")]))
     assert store.inserts[-1] == ["later"], "and it is idle again"
 
 
 async def test_inserts_are_bounded_in_number_and_size() -> None:
     send, store = sender()
-    calls = [asyncio.ensure_future(send.send([job(str(n))])) for n in range(2 * MAX_BATCH + 10)]
+    calls = [asyncio.ensure_future(send.send([draft(str(n))])) for n in range(2 * MAX_BATCH + 10)]
     await asyncio.sleep(0)
     store.gate.set()
     await within(asyncio.gather(*calls))
-    assert [len(ids) for ids in store.inserts] == [MAX_BATCH, MAX_BATCH, 10]
+    assert [len(ids) for ids in store.inserts] == [EAGER, MAX_BATCH, MAX_BATCH + 10 - EAGER]
     cut = batches([job(str(n), 400_000) for n in range(5)])
     assert [len(part) for part in cut] == [2, 2, 1]
     assert [len(part) for part in batches([job("huge", 3_000_000), job("small")])] == [1, 1]
 
 
 async def test_the_buffer_is_bounded_and_callers_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "BUFFER_JOBS", 5)
+    monkeypatch.setattr(sender_module, "BUFFER_JOBS", 5)
     send, store = sender()
-    calls = [asyncio.ensure_future(send.send([job(str(n))])) for n in range(20)]
+    calls = [asyncio.ensure_future(send.send([draft(str(n))])) for n in range(20)]
     await turns(5)
     assert len(send._waiting) <= 5
     store.gate.set()
@@ -97,10 +102,10 @@ async def test_the_buffer_is_bounded_and_callers_wait(monkeypatch: pytest.Monkey
 
 async def test_cancelled_before_it_is_sent_a_call_is_withdrawn() -> None:
     send, store = sender()
-    first = asyncio.ensure_future(send.send([job("first")]))
+    first = asyncio.ensure_future(send.send([draft("first")]))
     await turns(2)
-    second = asyncio.ensure_future(send.send([job("second")]))
-    third = asyncio.ensure_future(send.send([job("third")]))
+    second = asyncio.ensure_future(send.send([draft("second")]))
+    third = asyncio.ensure_future(send.send([draft("third")]))
     await turns(2)
     second.cancel()
     store.gate.set()
@@ -112,9 +117,9 @@ async def test_cancelled_before_it_is_sent_a_call_is_withdrawn() -> None:
 
 async def test_cancelled_after_it_is_sent_the_others_go_on() -> None:
     send, store = sender()
-    first = asyncio.ensure_future(send.send([job("first")]))
+    first = asyncio.ensure_future(send.send([draft("first")]))
     await turns(2)
-    second = asyncio.ensure_future(send.send([job("second")]))
+    second = asyncio.ensure_future(send.send([draft("second")]))
     await turns(1)
     first.cancel()
     store.gate.set()
@@ -126,13 +131,13 @@ async def test_an_error_reaches_everyone_in_the_batch_and_nobody_else(caplog: py
     send, store = sender()
     caplog.set_level(logging.ERROR)
     store.error = StoreError("no")
-    calls = [asyncio.ensure_future(send.send([job(f"{n}a"), job(f"{n}b")])) for n in range(3)]
+    calls = [asyncio.ensure_future(send.send([draft(f"{n}a"), draft(f"{n}b")])) for n in range(3)]
     await asyncio.sleep(0)
     store.gate.set()
     answers = await within(asyncio.gather(*calls, return_exceptions=True))
     assert [str(answer) for answer in answers] == ["no"] * 3
     store.error = None
-    assert (await within(send.send([job("x")])))[0].status is Accept.ACCEPTED
+    assert (await within(send.send([draft("x")])))[0].status is Accept.ACCEPTED
     del calls, answers
     gc.collect()
     await asyncio.sleep(0)
@@ -151,7 +156,7 @@ async def test_what_the_store_refuses_of_one_caller_costs_the_others_nothing() -
 
     store.insert = insert
     store.gate.set()
-    calls = [asyncio.ensure_future(send.send([job(id)])) for id in ("a", "b", "bad", "c")]
+    calls = [asyncio.ensure_future(send.send([draft(id)])) for id in ("a", "b", "bad", "c")]
     answers = await within(asyncio.gather(*calls, return_exceptions=True))
     assert [str(answer) if isinstance(answer, Exception) else len(answer) for answer in answers] == [
         1, 1, "this record is too large", 1
@@ -161,9 +166,9 @@ async def test_what_the_store_refuses_of_one_caller_costs_the_others_nothing() -
 
 async def test_flush_waits_for_what_is_under_way() -> None:
     send, store = sender()
-    calls = [asyncio.ensure_future(send.send([job("0")]))]
+    calls = [asyncio.ensure_future(send.send([draft("0")]))]
     await turns(2)
-    calls += [asyncio.ensure_future(send.send([job(str(n))])) for n in (1, 2)]
+    calls += [asyncio.ensure_future(send.send([draft(str(n))])) for n in (1, 2)]
     await turns(1)
     flushing = asyncio.ensure_future(send.flush())
     await asyncio.sleep(0.01)
@@ -250,24 +255,24 @@ async def test_an_app_as_a_context() -> None:
     async with app as same:
         assert same is app
         assert (await app.client()).opened
-    assert not app._clients
+    assert not app.connections.clients
 
 
 async def test_the_first_of_a_crowd_go_out_while_others_still_call_and_no_more_than_two_at_a_time() -> None:
     send, store = sender()
-    calls = [asyncio.ensure_future(send.send_one(job(f"j{n}"))) for n in range(300)]
+    calls = [asyncio.ensure_future(send.send([draft(f"j{n}")])) for n in range(300)]
     await turns(5)
-    assert [len(batch) for batch in store.inserts[:1]] == [client.EAGER]
-    assert len(store.inserts) == client.LANES
+    assert [len(batch) for batch in store.inserts[:1]] == [EAGER]
+    assert len(store.inserts) == LANES
     store.gate.set()
     answers = await within(asyncio.gather(*calls))
-    assert [answer.status for answer in answers] == [Accept.ACCEPTED] * 300
+    assert [answer.status for [answer] in answers] == [Accept.ACCEPTED] * 300
     assert sorted(id for batch in store.inserts for id in batch) == sorted(f"j{n}" for n in range(300))
 
 
 async def test_the_next_batch_of_a_large_call_is_under_way_before_the_last_is_answered() -> None:
     send, store = sender()
-    call = asyncio.ensure_future(send.send([job(f"j{n}") for n in range(3 * MAX_BATCH)]))
+    call = asyncio.ensure_future(send.send([draft(f"j{n}") for n in range(3 * MAX_BATCH)]))
     await turns(5)
     assert [batch[0] for batch in store.inserts] == ["j0", f"j{MAX_BATCH}"]
     store.gate.set()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.drafts import draft_of
 from tests.unit.calls.flow_kit import ACCEPTED, FULL
 from windlass import (
     ConfigError,
@@ -32,7 +33,7 @@ def app() -> Windlass:
 
 
 def terms_of(app: Windlass, task: str, *args: Any, **kwargs: Any) -> Terms | None:
-    return app.tasks[task].draft(args, kwargs, {}).terms
+    return draft_of(app.tasks[task].s(*args, **kwargs)).terms
 
 
 # -- terms
@@ -42,7 +43,7 @@ def test_a_plain_call_has_none(app: Windlass) -> None:
     @app.task(name="t", rate="10/m", limit=3)
     async def task(x: int = 0) -> None: ...
 
-    draft = task.draft((), {}, {})
+    draft = draft_of(task.s())
     assert draft.terms is None
     assert draft.resolved.flow is None
     assert draft.to_job("me", b"{}").terms is None
@@ -62,13 +63,13 @@ def test_arguments_are_seen_as_they_were_given_with_defaults(app: Windlass) -> N
     assert terms_of(app, "t", 1, values, 3, 4, x=5) == Terms(key="k")
     assert seen == [{"a": 1, "b": values, "rest": (3, 4), "c": "c", "x": 5}]
     assert seen[0]["b"] is values
-    task.s(values).draft(fed=True)
+    draft_of(task.s(values), fed=True)
     assert seen[1] == {"b": values, "rest": (), "c": "c"}
 
     @app.task(name="any", key=key)
     async def any_number(*rest: int) -> None: ...
 
-    any_number.s(1, 2).draft(fed=True)
+    draft_of(any_number.s(1, 2), fed=True)
     assert (terms_of(app, "any"), seen[2:]) == (Terms(key="k"), [{"rest": (1, 2)}, {"rest": ()}])
 
 
@@ -81,8 +82,8 @@ def test_unique_calls_are_equal_however_they_are_written(app: Windlass) -> None:
     assert one.unique.startswith("t:")
     assert one == terms_of(app, "t", 1, 2) == terms_of(app, "t", b=2, a=1)
     assert one != terms_of(app, "t", 1, 3)
-    assert task.options(unique=False).draft((1,), {}, {}).terms is None
-    assert task.options(unique="x").draft((1,), {}, {}).terms == Terms(unique="t:x")
+    assert draft_of(task.options(unique=False).s(1)).terms is None
+    assert draft_of(task.options(unique="x").s(1)).terms == Terms(unique="t:x")
 
 
 def test_call_over_task_over_queue(app: Windlass) -> None:
@@ -94,18 +95,18 @@ def test_call_over_task_over_queue(app: Windlass) -> None:
     whole = Terms(key="a", key_limit=5, ordered=True, max_ready=10, ageing=60_000, drop_oldest=True)
     assert terms_of(app, "t", "a") == whole
     call = task.options(queue="other", key="b", seq=3, gap_timeout="5s", units=2)
-    assert call.draft(("a",), {}, {}).terms == Terms(key="b", key_limit=5, seq=3, gap=5_000, units=2)
+    assert draft_of(call.s("a")).terms == Terms(key="b", key_limit=5, seq=3, gap=5_000, units=2)
 
 
 def test_a_debounced_call_is_delayed_by_its_quiet_time(app: Windlass) -> None:
     @app.task(name="t", unique=["a"], unique_policy="debounce", unique_for="5s", debounce_max="1m")
     async def task(a: int) -> None: ...
 
-    draft = task.draft((1,), {}, {})
+    draft = draft_of(task.s(1))
     assert (draft.delay, draft.terms) == (5_000, Terms(unique="t:1", policy=Policy.DEBOUNCE, most=60_000))
-    assert task.options(delay=9).draft((1,), {}, {}).delay == 9_000
+    assert draft_of(task.options(delay=9).s(1)).delay == 9_000
     with pytest.raises(ConfigError, match=r"debounced call .* takes no at="):
-        task.options(at=datetime(2030, 1, 1, tzinfo=UTC)).draft((1,), {}, {})
+        draft_of(task.options(at=datetime(2030, 1, 1, tzinfo=UTC)).s(1))
 
 
 @pytest.mark.parametrize(
@@ -136,7 +137,7 @@ def test_a_task_that_takes_any_argument_may_be_keyed_by_any(app: Windlass) -> No
 
 
 def test_scopes_of_the_app_and_of_queues(app: Windlass) -> None:
-    assert Windlass("x", "memory://", ageing="1m").defaults == {"ageing": 60_000}
+    assert Windlass("x", "memory://", ageing="1m").declared.defaults == {"ageing": 60_000}
     for name in ("rate", "limit", "max_ready", "ordered", "unique"):
         with pytest.raises(ConfigError, match=f"unknown option '{name}'"):
             Windlass("x", "memory://", **{name: 1})  # type: ignore[arg-type]
@@ -147,21 +148,21 @@ def test_scopes_of_the_app_and_of_queues(app: Windlass) -> None:
 
 def test_calls_by_name_can_give_values(app: Windlass) -> None:
     queue = app.queue("q")
-    draft = queue._draft("far.away", {"a": 1, "b": 2}, {"key": 5, "unique": True})
+    draft = draft_of(queue.call("far.away", {"a": 1, "b": 2}, {"key": 5, "unique": True}))
     assert draft.terms is not None
     assert draft.terms.key == "5"
-    assert draft.terms == queue._draft("far.away", {"b": 2, "a": 1}, {"key": 5, "unique": True}).terms
+    assert draft.terms == draft_of(queue.call("far.away", {"b": 2, "a": 1}, {"key": 5, "unique": True})).terms
     for options in ({"key": ["a"]}, {"unique": lambda a: a}):
         with pytest.raises(ConfigError, match="depends on the arguments of a call, which are not known here"):
-            queue._draft("far.away", {"a": 1}, options)
+            draft_of(queue.call("far.away", {"a": 1}, options))
 
 
 def test_a_declared_task_called_by_name_has_its_rules(app: Windlass) -> None:
     @app.task(name="t", key=["a"])
     async def task(a: int) -> None: ...
 
-    assert app.queue("q")._draft("t", {"a": 1}, {}).terms == Terms(key="1")
-    assert app.sig("t", {"a": 2}).draft().terms == Terms(key="2")
+    assert draft_of(app.queue("q").call("t", {"a": 1}, {})).terms == Terms(key="1")
+    assert draft_of(app.sig("t", {"a": 2})).terms == Terms(key="2")
 
 
 def test_one_job_that_makes_many_calls_needs_a_value(app: Windlass) -> None:
@@ -169,8 +170,8 @@ def test_one_job_that_makes_many_calls_needs_a_value(app: Windlass) -> None:
     async def task(a: int) -> None: ...
 
     with pytest.raises(ConfigError, match="one job makes many calls"):
-        task.map([1, 2]).draft()
-    assert task.map([1, 2]).set(key="all").draft().terms == Terms(key="all")
+        draft_of(task.map([1, 2]))
+    assert draft_of(task.map([1, 2]).set(key="all")).terms == Terms(key="all")
 
 
 # -- workflows
@@ -194,7 +195,7 @@ def test_members_that_only_a_full_queue_concerns_have_no_terms(app: Windlass) ->
     @app.task(name="t")
     async def task() -> None: ...
 
-    assert task.draft((), {}, {}).terms == Terms(max_ready=5)
+    assert draft_of(task.s()).terms == Terms(max_ready=5)
     assert [job.terms for job in make_plan(app, group(task.si(), task.si())).nodes] == [None] * 3
 
 
@@ -223,8 +224,8 @@ def test_a_breaker_that_holds_nothing_back_is_no_term(app: Windlass) -> None:
     async def task() -> None: ...
 
     assert terms_of(app, "t") == Terms(breaker="stripe")
-    app.loose_breakers.add("stripe")
-    app._resolved.clear()
+    app.declared.loose_breakers.add("stripe")
+    app.declared.forget_resolved()
     assert terms_of(app, "t") is None
 
 
@@ -239,8 +240,8 @@ def answering(app: Windlass, monkeypatch: pytest.MonkeyPatch) -> list[Answer]:
     async def insert(self: object, jobs: Sequence[NewJob]) -> list[Answer]:
         return answers * len(jobs)
 
-    monkeypatch.setattr(type(app._anchor), "insert", insert)
-    monkeypatch.setattr(type(app._anchor), "insert_here", lambda self, jobs: answers * len(jobs))
+    monkeypatch.setattr(type(app.connections._anchor), "insert", insert)
+    monkeypatch.setattr(type(app.connections._anchor), "insert_here", lambda self, jobs: answers * len(jobs))
 
     @app.task(name="t", unique=True, when_full="reject")
     async def task(a: int = 0) -> int:
@@ -298,7 +299,7 @@ def test_a_key_that_cannot_be_made_is_an_error_of_the_call(app: Windlass) -> Non
     async def task(order: dict[str, int]) -> None: ...
 
     with pytest.raises(PayloadError, match="task t: the function for key raised KeyError"):
-        task.draft(({},), {}, {})
+        draft_of(task.s({}))
 
 
 async def test_edited_arguments_bring_their_own_key_units_and_unique_key() -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
+from tests.drafts import Plugged, Ready
 from tests.unit.calls.flow_kit import ACCEPTED, FULL
 from tests.worker.helpers import eventually
-from windlass.calls.client import Offer, Sender
-from windlass.calls.sync import insert_waiting
+from windlass.connections.here import Here
+from windlass.connections.offers import Offer
+from windlass.connections.sender import Sender
 from windlass.core.job import NewJob
 from windlass.core.terms import Terms
 from windlass.store.answers import MAX_BATCH, Answer
@@ -47,10 +50,20 @@ def new_job(id: str, queue: str = "small", terms: Terms | None = None) -> NewJob
     return NewJob(id=id, task="t", queue=queue, payload=b"{}", terms=terms)
 
 
+async def sent(door: Doorman, jobs: Sequence[NewJob], waits: Sequence[int]) -> list[Answer]:
+    drafts: Any = [Ready(job, wait) for job, wait in zip(jobs, waits, strict=True)]
+    return await Sender(Plugged(door)).send(drafts)
+
+
+def sent_here(door: Doorman, jobs: Sequence[NewJob], waits: Sequence[int]) -> list[Answer]:
+    drafts: Any = [Ready(job, wait) for job, wait in zip(jobs, waits, strict=True)]
+    return Here(Plugged(door), door).send(drafts)
+
+
 async def test_only_the_full_ones_are_sent_again_in_order() -> None:
     door = Doorman(room=1)
     jobs = [new_job("a"), new_job("b"), new_job("x", "large"), new_job("c")]
-    sending = asyncio.create_task(Sender(door).send_waiting(jobs, [60_000] * 4))  # type: ignore[arg-type]
+    sending = asyncio.create_task(sent(door, jobs, [60_000] * 4))
     await eventually(lambda: len(door.offered) > 2)
     door.room = 2
     assert await sending == [ACCEPTED] * 4
@@ -63,7 +76,7 @@ async def test_who_waits_is_told_when_his_time_is_over() -> None:
     door = Doorman()
     waits = [0, 30, 60_000]
     jobs = [new_job("impatient"), new_job("patient"), new_job("longest")]
-    sending = asyncio.create_task(Sender(door).send_waiting(jobs, waits))  # type: ignore[arg-type]
+    sending = asyncio.create_task(sent(door, jobs, waits))
     await eventually(lambda: door.offered[-1:] == [["longest"]])
     door.room = 3
     assert await sending == [FULL, FULL, ACCEPTED]
@@ -74,7 +87,7 @@ async def test_large_batches_with_terms_go_one_after_the_other() -> None:
     door = Doorman(room=MAX_BATCH)
     terms = Terms(max_ready=5)
     jobs = [new_job(str(n), terms=terms) for n in range(MAX_BATCH + 500)]
-    sending = asyncio.create_task(Sender(door).send_waiting(jobs, [60_000] * len(jobs)))  # type: ignore[arg-type]
+    sending = asyncio.create_task(sent(door, jobs, [60_000] * len(jobs)))
     await eventually(lambda: len(door.offered) > 2)
     door.room = 500
     assert await sending == [ACCEPTED] * len(jobs)
@@ -85,7 +98,7 @@ def test_threads_wait_as_well() -> None:
     door = Doorman(room=1)
     came: list[Answer] = []
     jobs = [new_job("a"), new_job("b"), new_job("x", "large")]
-    thread = threading.Thread(target=lambda: came.extend(insert_waiting(door, jobs, [60_000] * 3)))
+    thread = threading.Thread(target=lambda: came.extend(sent_here(door, jobs, [60_000] * 3)))
     thread.start()
     while len(door.offered) < 3:
         thread.join(0.001)
@@ -93,13 +106,14 @@ def test_threads_wait_as_well() -> None:
     thread.join(10)
     assert came == [ACCEPTED] * 3
     assert door.kept == ["a", "x", "b"]
-    assert insert_waiting(Doorman(), [new_job("a")], [5]) == [FULL]
+    assert sent_here(Doorman(), [new_job("a")], [5]) == [FULL]
 
 
 def test_pauses_grow_and_end_with_the_time() -> None:
-    offer = Offer([new_job("a")], [3_000], [FULL], 0.0)
+    drafts: Any = [Ready(new_job("a"), 3_000)]
+    offer = Offer(drafts, [FULL], 0.0)
     now, pauses = 0.0, []
-    while offer.jobs:
+    while offer.drafts:
         pauses.append(offer.pause(now))
         now += pauses[-1]
         offer.answered([FULL], now)

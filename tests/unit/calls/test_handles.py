@@ -24,7 +24,7 @@ from windlass import (
     Windlass,
     current,
 )
-from windlass.calls import client
+from windlass.connections import waiter
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -126,7 +126,7 @@ async def test_waiting_goes_on_over_a_restart_of_the_worker(app: Windlass) -> No
 
 async def test_results_are_pushed(app: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not polled: with the backstop switched off they still come, large ones included."""
-    monkeypatch.setattr(client, "REWATCH_SECONDS", 1000.0)
+    monkeypatch.setattr(waiter, "REWATCH_SECONDS", 1000.0)
 
     @app.task(name="big")
     async def big(size: int) -> str:
@@ -141,7 +141,7 @@ async def test_results_are_pushed(app: Windlass, monkeypatch: pytest.MonkeyPatch
 
 
 async def test_a_lost_message_is_made_up_for(app: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "REWATCH_SECONDS", 0.2)
+    monkeypatch.setattr(waiter, "REWATCH_SECONDS", 0.2)
     handle = await app.tasks["add"].enqueue(1)
     waiting = asyncio.ensure_future(handle.result())
     own = await app.client()
@@ -189,7 +189,7 @@ async def is_gone(app: Windlass, id: str) -> bool:
 
 
 async def test_a_job_expires_although_no_worker_lives(app: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "REWATCH_SECONDS", 0.1)
+    monkeypatch.setattr(waiter, "REWATCH_SECONDS", 0.1)
     handle = await app.tasks["add"].options(expires=0.05).enqueue(1)
     with pytest.raises(JobExpired):
         await within(handle, 5)

@@ -27,15 +27,15 @@ def app(request: pytest.FixtureRequest, tmp_path: Path) -> Windlass:
 
 
 def test_the_portals_client_is_called_directly_once_it_is_open(app: Windlass) -> None:
-    assert app.client_for_threads() is None
+    assert app.connections.for_threads() is None
     app.tasks["add"].delay(1)
-    client = app.client_for_threads()
-    assert client is not None
-    assert isinstance(client.store, Direct)
+    here = app.connections.for_threads()
+    assert here is not None
+    assert isinstance(here._store, Direct)
     app.tasks["add"].delay(2)
     assert app.sync.counts("default") == {"ready": 2}
     app.sync.close()
-    assert app.client_for_threads() is None
+    assert app.connections.for_threads() is None
 
 
 def test_many_threads_at_once_lose_nothing(app: Windlass) -> None:

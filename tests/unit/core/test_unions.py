@@ -12,7 +12,7 @@ import pytest
 
 from windlass.core.codec import BadArguments, Codec
 from windlass.errors import ConfigError
-from windlass.workflows.values import Failure
+from windlass.handles.results import Failure
 
 FAILURE = Failure("j", "t", "failed", "ValueError", "no")
 

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.drafts import draft_of
 from tests.unit.operate.notices_kit import app, h, notice
 from windlass import ConfigError, DeadLetter, Notice, Windlass, every
 from windlass.core.event import Event
@@ -153,13 +154,15 @@ async def test_what_was_dead_before_the_first_worker_is_no_news(app: Windlass, h
 
 async def test_events_dropped_before_they_were_read_are_made_up_for(letters: list[DeadLetter], app: Windlass) -> None:
     small = Windlass("shop", "memory://", events_kept=3)
-    small.tasks, small.notices.handlers = app.tasks, {}
+    small.declared.tasks.update(app.tasks)
+    small.notices.handlers = {}
     got: list[str] = []
     with Harness(small) as h:
         notifier = Notifier(small, h.store, h.clock)
         await notifier.begin()
         h.clock.ms += 1
-        ids = [(await small.submit([app.tasks["charge"].s(order).draft()]))[0].id for order in range(5)]
+        drafts = [draft_of(app.tasks["charge"].s(order)) for order in range(5)]
+        ids = [(await small.submitting.submit([draft]))[0].id for draft in drafts]
         await h.drain()
 
         @small.on_dead(name="small")

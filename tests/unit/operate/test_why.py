@@ -10,7 +10,7 @@ import pytest
 from windlass.core.job import Job, State
 from windlass.core.limits import Limits, parse_rate
 from windlass.core.terms import Terms
-from windlass.operate.why import Facts, Why, explain
+from windlass.handles.why import Facts, Why, explain
 from windlass.store.flow import GateInfo, Hold, HoldKind
 from windlass.store.jobs import Declared, Presence
 from windlass.store.reads import QueueInfo, WorkerInfo

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from windlass import Windlass
-from windlass.support.schema import DIALECT, arguments, result, task_schema
+from windlass.calls.schema import DIALECT, arguments, result, task_schema
 
 
 class Address(msgspec.Struct):

@@ -37,7 +37,7 @@ seen: list[object] = []
 def _forget() -> Iterator[None]:
     seen.clear()
     yield
-    assert app.store_factory is None, "a harness was left in the app"
+    assert app.connections.store_factory is None, "a harness was left in the app"
 
 
 @app.task
@@ -138,7 +138,7 @@ async def test_advance_goes_from_one_due_time_to_the_next() -> None:
             await note.options(at=datetime(2030, 1, 1, 0, 1, tzinfo=UTC), id="at").enqueue("at")
             assert (await h.advance("1m")).ran == 4
         finally:
-            app.run_layers.remove(stamp)
+            app.declared.run_layers.remove(stamp)
         assert seen == [10, 20, 30, "at"]
         start = datetime(2030, 1, 1, tzinfo=UTC)
         assert [round((time - start).total_seconds()) for time in times.values()] == [10, 20, 30, 60]
@@ -306,7 +306,7 @@ async def test_with_errors_raise_brings_out_the_exception_itself() -> None:
                 await h.drain(with_errors="raise")
             (job,) = h.jobs(task)
             assert job.attempts == 1, "it was settled all the same"
-    assert not own.run_layers
+    assert not own.declared.run_layers
 
 
 async def test_a_payload_that_does_not_fit_is_raised_as_text() -> None:

@@ -22,8 +22,9 @@ from windlass.core.graph import decided, verdict
 from windlass.core.job import NewJob, State
 from windlass.core.links import WIDTH, Edge, Inject, On, Shape
 from windlass.workflows import plan
+from windlass.workflows.flows import Flow
 from windlass.workflows.plan import Plan, make_plan
-from windlass.workflows.work import Chain, Chord, Flow, Group
+from windlass.workflows.work import Chain, Chord, Group
 
 FAILURE = "failure"
 

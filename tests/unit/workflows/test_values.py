@@ -12,9 +12,9 @@ import pytest
 from windlass.core.graph import Input, because
 from windlass.core.job import ErrorInfo, Job, State
 from windlass.core.links import Inject, Links, Shape
+from windlass.handles import results as values
+from windlass.handles.results import Failure, decode, failure_of, read_value
 from windlass.store.base import Store
-from windlass.workflows import values
-from windlass.workflows.values import Failure, decode, failure_of, read_value
 
 OK, FAILED = State.SUCCEEDED, State.FAILED
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.drafts import draft_of
 from windlass import (
     Chain,
     Chord,
@@ -96,16 +97,16 @@ def test_signatures() -> None:
 
 
 def test_maps_and_chunks() -> None:
-    draft = add.map([1, 2]).draft()
+    draft = draft_of(add.map([1, 2]))
     assert (draft.payload, draft.options["each"]) == (b'{"each":[[1],[2]]}', "map")
-    assert add.starmap([(1, 2), [3, 4]]).draft().payload == b'{"each":[[1,2],[3,4]]}'
-    assert add.map([]).draft().payload == b'{"each":[]}'
-    assert add.options(queue="slow").map([1]).draft().resolved.queue == "slow"
+    assert draft_of(add.starmap([(1, 2), [3, 4]])).payload == b'{"each":[[1,2],[3,4]]}'
+    assert draft_of(add.map([])).payload == b'{"each":[]}'
+    assert draft_of(add.options(queue="slow").map([1])).resolved.queue == "slow"
     parts = add.chunks(((n, n) for n in range(5)), 2)
     assert isinstance(parts, Group)
     assert [len(part.args) for part in parts.members if isinstance(part, Signature)] == [2, 2, 1]
     with pytest.raises(TypeError, match=r"item 1: task add.*missing a required argument: 'x'"):
-        add.starmap([(1,), ()]).draft()
+        draft_of(add.starmap([(1,), ()]))
     with pytest.raises(ConfigError, match=r"chunks\(\.\.\., 0\): give a whole number"):
         add.chunks([(1,)], 0)
 

@@ -106,7 +106,9 @@ async def test_a_large_workflow_goes_in_parts_and_is_seen_only_as_a_whole(shop: 
             parts.append((first, len(nodes), commit))
             return await super().insert_graph(graph, first, nodes, commit)
 
-    shop.app.store_factory = lambda: Watching(make_store(shop.app.url, shop.app.settings.for_store("handles")))
+    shop.app.connections.store_factory = lambda: Watching(
+        make_store(shop.app.url, shop.app.settings.for_store("handles"))
+    )
     handle = await group(shop.add.si(n) for n in range(1200))
     assert parts[:5] == [(0, 250, False), (250, 250, False), (500, 250, False), (750, 250, False), (1000, 206, True)]
     assert all(part == (1206, 0, True) for part in parts[5:])
@@ -121,7 +123,7 @@ async def test_a_large_workflow_goes_in_parts_and_is_seen_only_as_a_whole(shop: 
 def faults(shop: Shop) -> Faults:
     made = Faults()
     settings = shop.app.settings.for_store("handles")
-    shop.app.store_factory = lambda: FailingStore(make_store(shop.app.url, settings), made)
+    shop.app.connections.store_factory = lambda: FailingStore(make_store(shop.app.url, settings), made)
     return made
 
 
@@ -160,7 +162,7 @@ class Answering(FailingStore):
 def answering(shop: Shop) -> Answering:
     store = Answering(make_store(shop.app.url, shop.app.settings.for_store("handles")))
     store.answers, store.firsts = [], []
-    shop.app.store_factory = lambda: store
+    shop.app.connections.store_factory = lambda: store
     return store
 
 
@@ -197,7 +199,7 @@ async def test_an_id_makes_a_workflow_one_of_a_kind(working: Shop) -> None:
 
 
 async def _gone(handle: Workflow[Any]) -> bool:
-    return await handle.info() is None and not await handle._app.job("order-42.0").record()
+    return await handle.info() is None and not await Handle[Any](handle._connections, "order-42.0").record()
 
 
 async def test_a_taken_id_leaves_nothing_behind(shop: Shop) -> None:

@@ -55,7 +55,7 @@ async def test_the_tree_is_what_was_written(shop: Shop) -> None:
         "workflow",
         ["flow", "total", "add"],
     ]
-    assert outline(await (await shop.app.submit_work(group())).tree()) == ["workflow", "group"]
+    assert outline(await (await shop.app.submitting.submit_work(group())).tree()) == ["workflow", "group"]
 
 
 async def test_a_tree_has_states_results_and_errors(working: Shop) -> None:

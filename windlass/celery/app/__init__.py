@@ -279,7 +279,7 @@ class Celery:
 
     @staticmethod
     def _declare(made: Windlass, task: Task) -> None:
-        made.add_task(task.function_for_windlass(), task.options_for_windlass())
+        made.declared.add_task(task.function_for_windlass(), task.options_for_windlass())
 
     def declared(self, name: str) -> WindlassTask[Any, Any]:
         """A task as Windlass knows it."""

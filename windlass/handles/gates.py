@@ -7,19 +7,17 @@ operators who change different things both get what they said.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 import msgspec
 
+from windlass.connections.connections import Connected
 from windlass.core.ids import check_name
 from windlass.core.limits import NO_LIMITS, Limits, Rate, limiting
 from windlass.core.options import parse_options
 from windlass.core.terms import task_gate
 from windlass.errors import ConfigError, StoreError
 from windlass.store.flow import GateInfo, Tuning
-
-if TYPE_CHECKING:
-    from windlass.app import Windlass
 
 TRIES = 20
 
@@ -75,17 +73,17 @@ def limit_info(gate: GateInfo) -> LimitInfo:
     )  # fmt: skip
 
 
-async def read_gate(app: Windlass, gate: str) -> GateInfo:
+async def read_gate(connected: Connected, gate: str) -> GateInfo:
     """A gate; one that does not exist limits nothing."""
-    client = await app.client()
+    client = await connected.client()
     found = await client.store.gates([gate])
     return found[0] if found else GateInfo(name=gate)
 
 
-async def retune(app: Windlass, gate: str, **said: Any) -> GateInfo:
+async def retune(connected: Connected, gate: str, **said: Any) -> GateInfo:
     """Change what an operator says of a gate; None takes a word back."""
-    client = await app.client()
-    before = await read_gate(app, gate)
+    client = await connected.client()
+    before = await read_gate(connected, gate)
     for _ in range(TRIES):
         tuned = msgspec.structs.replace(before.tuned, **said)
         if tuned == before.tuned:
@@ -97,9 +95,9 @@ async def retune(app: Windlass, gate: str, **said: Any) -> GateInfo:
     raise StoreError(f"gate {gate} was changed by others {TRIES} times in a row; try again")
 
 
-async def all_limits(app: Windlass) -> list[LimitInfo]:
+async def all_limits(connected: Connected) -> list[LimitInfo]:
     """Gates that say something; engines may remember others for a while."""
-    client = await app.client()
+    client = await connected.client()
     known = [gate for gate in await client.store.gates() if gate.note or gate.closed_for or gate.limits != NO_LIMITS]
     return sorted(map(limit_info, known), key=lambda info: (info.kind, info.name))
 
@@ -120,29 +118,29 @@ UNTUNED: dict[str, Any] = dict.fromkeys(QUEUE_TUNING)
 class TaskGate:
     """A task's gate, also of a task that is known only by its name: what ``app.task_gate(name)`` gives."""
 
-    def __init__(self, app: Windlass, name: str) -> None:
-        self._app, self.name = app, check_name("task", name)
+    def __init__(self, connected: Connected, name: str) -> None:
+        self._connected, self.name = connected, check_name("task", name)
         self._gate = task_gate(self.name)
 
     async def pause(self) -> None:
         """Start no more jobs of this task, on no worker and in no queue. Those that run go on."""
-        await retune(self._app, self._gate, paused=True)
+        await retune(self._connected, self._gate, paused=True)
 
     async def resume(self) -> None:
         """Take a pause back."""
-        await retune(self._app, self._gate, paused=None)
+        await retune(self._connected, self._gate, paused=None)
 
     async def tune(self, **limits: Unpack[TaskTuning]) -> None:
         """Say other limits than the code does, for all workers and at once; None is no limit."""
-        await retune(self._app, self._gate, **check_tuning({**limits}, TASK_TUNING, f"task {self.name}"))
+        await retune(self._connected, self._gate, **check_tuning({**limits}, TASK_TUNING, f"task {self.name}"))
 
     async def untune(self) -> None:
         """Let what the code says hold again. A pause stays."""
-        await retune(self._app, self._gate, **UNTUNED)
+        await retune(self._connected, self._gate, **UNTUNED)
 
     async def info(self) -> LimitInfo:
         """What holds now."""
-        return limit_info(await read_gate(self._app, self._gate))
+        return limit_info(await read_gate(self._connected, self._gate))
 
     def __repr__(self) -> str:
         return f"<gate of task {self.name}>"

@@ -9,7 +9,6 @@ import asyncio
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -21,9 +20,6 @@ from windlass.errors import StoreError
 from windlass.store.base import Store
 from windlass.store.flow import GateInfo, Hold, HoldKind
 from windlass.store.reads import QueueInfo, WorkerInfo
-
-if TYPE_CHECKING:
-    from windlass.app import Windlass
 
 NAMED = 5
 """So many open sources are named; the rest is counted."""
@@ -78,9 +74,8 @@ class Facts(msgspec.Struct, kw_only=True):
 # -- reading
 
 
-async def ask_why(app: Windlass, id: str) -> Why:
-    client = await app.client()
-    return explain(await read_facts(client.store, id, int(time.time() * 1000)))
+async def ask_why(store: Store, id: str) -> Why:
+    return explain(await read_facts(store, id, int(time.time() * 1000)))
 
 
 async def read_facts(store: Store, id: str, now: int) -> Facts:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -33,6 +33,9 @@ _SEAL = f"failure-{secrets.token_hex(8)}"
 _SEALED = f'"windlass":"{_SEAL}"'.encode()
 
 _encode = msgspec.json.Encoder().encode
+
+Read = Callable[[bytes | None], Any]
+"""Decodes a value."""
 
 
 class Failure(msgspec.Struct, frozen=True, tag_field="windlass", tag="failure", omit_defaults=True):

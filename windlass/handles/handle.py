@@ -5,26 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from windlass.calls.context import read_meta
+from windlass.connections.connections import Connected
 from windlass.core import safe
 from windlass.core.codec import decode_any
 from windlass.core.duration import Duration, from_ms, instant_ms, show_ms, to_ms
 from windlass.core.failure import read_error, shown
 from windlass.core.ids import check_name
-from windlass.core.job import ErrorInfo, Finished, Job, LogLine, Meta, Progress, State
+from windlass.core.job import ErrorInfo, Finished, Job, LogLine, Meta, Progress, State, read_meta
 from windlass.core.lifecycle import EXPIRED
 from windlass.core.options import parse_options
 from windlass.errors import ConfigError, JobCancelled, JobExpired, JobFailed, JobLost, JobSkipped, ResultTimeout
-from windlass.operate.why import Why, ask_why, why_late
+from windlass.handles.results import read_value
+from windlass.handles.why import Why, ask_why, why_late
 from windlass.store.jobs import Action, Change
-from windlass.workflows.values import read_value
-
-if TYPE_CHECKING:
-    from windlass.app import Windlass
 
 R = TypeVar("R")
 _progress_decoder = msgspec.json.Decoder(Progress)
@@ -88,19 +85,23 @@ class Handle(Generic[R]):
     ``existing``: the call made no job of its own, as its unique key or its id was another's; this is that other job.
     """
 
-    __slots__ = ("_app", "_decode", "existing", "id")
+    __slots__ = ("_connections", "_decode", "existing", "id")
 
     def __init__(
-        self, app: Windlass, id: str, decode: Callable[[bytes | None], Any] = decode_any, existing: bool = False
+        self,
+        connections: Connected,
+        id: str,
+        decode: Callable[[bytes | None], Any] = decode_any,
+        existing: bool = False,
     ) -> None:
-        self._app, self.id, self._decode, self.existing = app, id, decode, existing
+        self._connections, self.id, self._decode, self.existing = connections, id, decode, existing
 
     def __await__(self) -> Generator[Any, None, R]:
         return self.result().__await__()
 
     async def result(self, timeout: Duration | None = None) -> R:
         """The job's result once it is there, pushed by the store; a JobError if it did not succeed."""
-        client = await self._app.client()
+        client = await self._connections.client()
         try:
             async with asyncio.timeout(None if timeout is None else to_ms(timeout, "timeout") / 1000):
                 finished = await client.waiter.wait(self.id)
@@ -124,7 +125,7 @@ class Handle(Generic[R]):
         return SyncHandle(self)
 
     async def record(self) -> Job | None:
-        client = await self._app.client()
+        client = await self._connections.client()
         (job,) = await client.store.get([self.id])
         return job
 
@@ -158,7 +159,7 @@ class Handle(Generic[R]):
         return _read_progress(job.progress) if job else None
 
     async def logs(self, after: int = -1) -> list[LogLine]:
-        client = await self._app.client()
+        client = await self._connections.client()
         return await client.store.lines(self.id, after)
 
     async def cancel(self, reason: str = "") -> bool:
@@ -195,10 +196,10 @@ class Handle(Generic[R]):
 
     async def why(self) -> Why:
         """Why the job is not running, or what it is doing: every reason there is, the main one first."""
-        return await ask_why(self._app, self.id)
+        return await ask_why((await self._connections.client()).store, self.id)
 
     async def _change(self, change: Change) -> bool:
-        client = await self._app.client()
+        client = await self._connections.client()
         reply = await client.store.change(change, [self.id])
         return bool(reply.changed)
 
@@ -255,56 +256,56 @@ class SyncHandle(Generic[R]):
         """Wait for the result; ResultTimeout when it does not come in time."""
         if asyncio._get_running_loop() is not None:
             raise ConfigError("handle.get() would block the running event loop; write `await handle` there")
-        return self._handle._app.portal.call(lambda: self._handle.result(timeout))
+        return self._handle._connections.portal.call(lambda: self._handle.result(timeout))
 
     def info(self) -> JobInfo | None:
-        return self._handle._app.portal.call(self._handle.info)
+        return self._handle._connections.portal.call(self._handle.info)
 
     @property
     def state(self) -> State | None:
-        return self._handle._app.portal.call(self._handle.state)
+        return self._handle._connections.portal.call(self._handle.state)
 
     def ready(self) -> bool:
-        return self._handle._app.portal.call(self._handle.ready)
+        return self._handle._connections.portal.call(self._handle.ready)
 
     def successful(self) -> bool:
-        return self._handle._app.portal.call(self._handle.successful)
+        return self._handle._connections.portal.call(self._handle.successful)
 
     def failed(self) -> bool:
-        return self._handle._app.portal.call(self._handle.failed)
+        return self._handle._connections.portal.call(self._handle.failed)
 
     def error(self) -> ErrorInfo | None:
-        return self._handle._app.portal.call(self._handle.error)
+        return self._handle._connections.portal.call(self._handle.error)
 
     def progress(self) -> Progress | None:
-        return self._handle._app.portal.call(self._handle.progress)
+        return self._handle._connections.portal.call(self._handle.progress)
 
     def logs(self, after: int = -1) -> list[LogLine]:
-        return self._handle._app.portal.call(lambda: self._handle.logs(after))
+        return self._handle._connections.portal.call(lambda: self._handle.logs(after))
 
     def cancel(self, reason: str = "") -> bool:
-        return self._handle._app.portal.call(lambda: self._handle.cancel(reason))
+        return self._handle._connections.portal.call(lambda: self._handle.cancel(reason))
 
     def retry(self) -> bool:
-        return self._handle._app.portal.call(self._handle.retry)
+        return self._handle._connections.portal.call(self._handle.retry)
 
     def forget(self) -> bool:
-        return self._handle._app.portal.call(self._handle.forget)
+        return self._handle._connections.portal.call(self._handle.forget)
 
     def promote(self) -> bool:
-        return self._handle._app.portal.call(self._handle.promote)
+        return self._handle._connections.portal.call(self._handle.promote)
 
     def move_to(self, queue: str) -> bool:
-        return self._handle._app.portal.call(lambda: self._handle.move_to(queue))
+        return self._handle._connections.portal.call(lambda: self._handle.move_to(queue))
 
     def reprioritise(self, priority: int) -> bool:
-        return self._handle._app.portal.call(lambda: self._handle.reprioritise(priority))
+        return self._handle._connections.portal.call(lambda: self._handle.reprioritise(priority))
 
     def reschedule(self, *, delay: Duration | None = None, at: datetime | None = None) -> bool:
-        return self._handle._app.portal.call(lambda: self._handle.reschedule(delay=delay, at=at))
+        return self._handle._connections.portal.call(lambda: self._handle.reschedule(delay=delay, at=at))
 
     def why(self) -> Why:
-        return self._handle._app.portal.call(self._handle.why)
+        return self._handle._connections.portal.call(self._handle.why)
 
     def __repr__(self) -> str:
         return repr(self._handle)
