@@ -55,11 +55,8 @@ ALLOWED = {
 # Folders whose modules may know each other in circles: why. A cycle lies in one of them, or it is an error.
 CYCLES = {
     "celery/": "Celery's own shape: apps, tasks, signatures and results make each other",
-    "store/memory/": "one state in one process, whose parts change each other's records directly",
-    "store/machine/": "not cut yet: the book and the transaction, the claim and its turns",
-    "store/sqlite/": "not cut yet",
-    "cli/": "not cut yet: the worker's command and its supervisor",
-    "testing/": "not cut yet: the harness and its assertions; plans, bench and simulation of the specification",
+    "cli/": "the command of workers starts the supervisor, which makes commands of workers",
+    "testing/": "a harness and its assertions, a bench and its drafts, a simulated world and its actors",
 }
 
 # core/ does no I/O, no asyncio, and time and randomness enter as arguments.
@@ -471,11 +468,11 @@ def test_a_circle_of_modules_is_found(tree, name: str, source: str, circle: str)
 
 
 def test_a_circle_within_a_named_folder_is_let_be_and_one_that_leaves_it_is_not(tree) -> None:
-    tree("store/memory/__init__.py", "")
-    tree("store/memory/hub.py", "from windlass.store.memory import records")
-    assert not cycle_violations(tree("store/memory/records.py", "from .hub import Hub"))
-    tree("store/shared.py", "from windlass.store.memory import hub")
-    assert cycle_violations(tree("store/memory/records.py", "from .hub import Hub\nfrom ..shared import shared"))
+    tree("testing/__init__.py", "")
+    tree("testing/hub.py", "from windlass.testing import records")
+    assert not cycle_violations(tree("testing/records.py", "from .hub import Hub"))
+    tree("observe/shared.py", "from windlass.testing import hub")
+    assert cycle_violations(tree("testing/records.py", "from .hub import Hub\nfrom ..observe import shared"))
 
 
 @pytest.mark.parametrize(
