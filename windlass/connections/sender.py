@@ -87,7 +87,17 @@ class Sender:
         elif self._busy:
             answers = await self._take_seat(jobs)
         else:
-            answers = await self._lead(jobs)
+            seat = None
+            self._begin()
+            try:
+                await asyncio.sleep(0)  # calls of the same turn of the loop share the insert
+                if self._waiting:
+                    seat = self._take_seat(jobs, first=True)
+                else:
+                    answers = await resent(link.store.insert, jobs)
+            finally:
+                self._end(self._under_way <= LANES)
+            answers = answers if seat is None else await seat
         return await self._send_again(drafts, answers) if patient and any_full(answers) else answers
 
     async def _send_again(self, drafts: Sequence[Draft], answers: list[Answer]) -> list[Answer]:
@@ -117,19 +127,6 @@ class Sender:
             self._end(self._under_way <= LANES)
 
     # -- sharing inserts
-
-    async def _lead(self, jobs: Sequence[NewJob]) -> list[Answer]:
-        """Nothing is under way: go out at once, together with the calls of the same turn of the loop."""
-        self._begin()
-        seat = None
-        try:
-            await asyncio.sleep(0)
-            if not self._waiting:
-                return await resent(self._link.store.insert, jobs)
-            seat = self._take_seat(jobs, first=True)
-        finally:
-            self._end(self._under_way <= LANES)
-        return await seat
 
     def _take_seat(self, jobs: Sequence[NewJob], first: bool = False) -> asyncio.Future[list[Answer]]:
         """Join those that wait for the next insert. Once they are many it goes out beside the one under way."""
@@ -170,29 +167,22 @@ class Sender:
             self._room.set()
 
     async def _carry(self, seats: list[Seat]) -> None:
-        """Insert what several callers sent. What the store will not have of one must not cost the others theirs."""
+        """Insert what several callers sent. What the store refuses of one caller must not cost the others theirs."""
+        parts = [seats]
         try:
-            error = await self._insert_for(seats)
-            if error is not None and len(seats) > 1 and not isinstance(error, StoreUnavailable):
-                for seat in seats:
-                    _refuse([seat], await self._insert_for([seat]))
-            else:
-                _refuse(seats, error)
+            while parts:
+                part = parts.pop(0)
+                try:
+                    answers = await resent(self._link.store.insert, [job for jobs, _ in part for job in jobs])
+                except Exception as error:
+                    if len(part) > 1 and not isinstance(error, StoreUnavailable):
+                        parts = [[seat] for seat in part]
+                    else:
+                        refuse(part, error)
+                else:
+                    answer(part, answers)
         finally:
             self._end(self._under_way == 1 or self._gathered >= EAGER)
-
-    async def _insert_for(self, seats: list[Seat]) -> Exception | None:
-        """Answer these calls, or answer nobody and say what is wrong."""
-        try:
-            answers = await resent(self._link.store.insert, [job for jobs, _ in seats for job in jobs])
-        except Exception as error:
-            return error
-        place = 0
-        for jobs, future in seats:
-            if not future.done():
-                future.set_result(answers[place : place + len(jobs)])
-            place += len(jobs)
-        return None
 
     async def flush(self) -> None:
         """Until everything handed over was answered."""
@@ -213,9 +203,19 @@ def seats_that_fit(waiting: list[Seat]) -> int:
     return len(waiting)
 
 
-def _refuse(seats: list[Seat], error: Exception | None) -> None:
+def answer(seats: list[Seat], answers: list[Answer]) -> None:
+    """Give each caller the answers to its own jobs."""
+    place = 0
+    for jobs, future in seats:
+        if not future.done():
+            future.set_result(answers[place : place + len(jobs)])
+        place += len(jobs)
+
+
+def refuse(seats: list[Seat], error: Exception) -> None:
+    """Give each caller the error."""
     for _, future in seats:
-        if error is not None and not future.done():
+        if not future.done():
             future.set_exception(error)
             future.exception()  # heard, also where the caller was cancelled in this very moment
 
