@@ -1,6 +1,7 @@
-"""What may look on where no middleware is: at settles, at the jobs of schedules, and over the edge of a process.
+"""Watchers: objects that are told of what no middleware is around, such as settles, the jobs of schedules, and the
+start of a job in a process child. Tracing is one.
 
-A watcher changes nothing that happens to a job, and must not raise. Without any, all of it is a look at an empty list.
+A watcher changes nothing that happens to a job, and must not raise.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class Watcher(Protocol):
     """``module:function`` that a process child calls with what ``carry`` gave, in the context the job then runs in."""
 
     def carry(self) -> dict[str, str]:
-        """What of the current context a process child is to know."""
+        """The part of the current context that a process child needs, as text."""
         ...
 
     def firing(self, job: NewJob) -> Told:

@@ -74,7 +74,7 @@ def limit_info(gate: GateInfo) -> LimitInfo:
 
 
 async def read_gate(connected: Connected, gate: str) -> GateInfo:
-    """A gate; one that does not exist limits nothing."""
+    """Read a gate. One that the store does not have limits nothing."""
     client = await connected.client()
     found = await client.store.gates([gate])
     return found[0] if found else GateInfo(name=gate)

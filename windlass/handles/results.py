@@ -1,7 +1,7 @@
-"""The values that travel along a graph: read from the store as JSON, and what stands for one that is not there.
+"""The values of jobs and joins, read from the store as JSON, and ``Failure``, which stands for a value that is missing.
 
-A join keeps no list: whoever needs its value puts it together here, from the results of its sources. That is done with
-bytes, which are joined and not looked into, so that a list of a hundred thousand results costs what its bytes cost.
+The store keeps no list for a join: this module puts the list together from the results of the join's sources. It joins
+their bytes and decodes none of them, so a list of a hundred thousand results costs no more than its bytes.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ NAMED = 5
 """So many open sources are named; the rest is counted."""
 
 LATE_SECONDS = 1.0
-"""So long the store may take to say why a result is late; who waited has waited long enough."""
+"""How long the store may take to say why a result is late; after that the error goes without the reason."""
 
 LOOKED_AT = 1_000
 """Records of a graph that are looked at to find what is open before a job."""
@@ -118,7 +118,7 @@ async def open_sources(store: Store, job: Job) -> list[Job]:
 
 
 async def why_late(store: Store, id: str) -> str:
-    """What to tell who has waited in vain, for a job or a workflow; empty where the store does not say soon."""
+    """The end of the error for a caller whose job or workflow is late: why it is. Empty where the store is slow."""
     try:
         async with asyncio.timeout(LATE_SECONDS):
             facts = await read_facts(store, id, int(time.time() * 1000))

@@ -1,7 +1,8 @@
 """Circuit breakers by name: ``app.breaker("stripe")``, shared by tasks, by code that uses it, and by all processes.
 
-The truth is the gate ``breaker:NAME``; ``core/breaker.py`` decides. What happened is gathered here and told to the gate
-by compare-and-set: an error soon, successes lazily. A store that cannot be reached opens no breaker.
+The state of a breaker is the note at the gate ``breaker:NAME``; ``core/breaker.py`` decides what it becomes. Each
+process counts calls and errors here and writes them to the gate by compare-and-set: errors within 20 ms, successes
+within a second. A store that cannot be reached opens no breaker.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ Kinds = type[BaseException] | tuple[type[BaseException], ...]
 WhenOpen = Literal["hold", "fail", "drop"]
 
 SEEN_SECONDS = 1.0
-"""So old may be what a process believes of a breaker."""
+"""After so long a process reads the state of a breaker again before it makes a call."""
 SOON, LAZILY = 0.02, 1.0
 TRIES = 100
 
@@ -158,7 +159,7 @@ class Breaker:
         self._sending: set[asyncio.Task[None]] = set()
 
     def declare(self, options: Mapping[str, Any]) -> None:
-        """What the code says of it. Once: two places that differ would each believe in their own."""
+        """Set the breaker's options. A second declaration must say the same, or each place would go by its own."""
         settings = parse_breaker(self.name, options)
         if self.settings not in (Settings(), settings):
             raise ConfigError(f"breaker {self.name} is declared twice, and differently")
@@ -167,7 +168,7 @@ class Breaker:
     # -- asking and telling
 
     async def state(self) -> BreakerInfo:
-        """As it is in the store."""
+        """The breaker as the store has it."""
         return info_of(self.name, await self._read(await self._store()))
 
     async def open(self, for_: Duration | None = None) -> BreakerInfo:
@@ -201,7 +202,7 @@ class Breaker:
         return isinstance(error, self.settings.trip_on) and not isinstance(error, self.settings.ignore)
 
     async def look(self) -> None:
-        """See to it that what is believed of the breaker is not too old."""
+        """Read the breaker's state from the store, unless that was done within the last second."""
         if self._is_stale():
             self._seen_at = time.monotonic()  # now, so that those who come meanwhile do not ask as well
             try:
@@ -255,7 +256,7 @@ class Breaker:
     # -- reports
 
     def report(self, ok: int = 0, failed: int = 0) -> None:
-        """So many calls more. From any thread; told to the store in a moment."""
+        """Count so many more calls. From any thread; the counts are written to the store a moment later."""
         with self._lock:
             self._ok += ok
             self._failed += failed
@@ -281,7 +282,7 @@ class Breaker:
         await self.flush()
 
     async def flush(self) -> None:
-        """Tell the store now what was gathered."""
+        """Write what was counted to the store now."""
         with self._lock:
             ok, failed, self._ok, self._failed, self._due = self._ok, self._failed, 0, 0, float("inf")
         if not ok and not failed:
@@ -292,14 +293,14 @@ class Breaker:
             log.warning("breaker %s: %d calls and %d errors could not be told: %s", self.name, ok, failed, error)
 
     async def settle(self) -> None:
-        """This loop goes: what it was to tell later it tells now."""
+        """Write what was counted before this loop ends; what it would have written later is not written twice."""
         loop = asyncio.get_running_loop()
         for task in [task for task in self._sending if task.get_loop() is loop]:
             task.cancel()
         await self.flush()
 
     async def _tell(self, store: Store, ok: int, failed: int) -> None:
-        """Compare and set, as often as others are in between."""
+        """Add the counts to the breaker's note by compare-and-set, again for as long as others change it in between."""
         rules, gate = self.settings.rules, await self._read(store)
         for _ in range(TRIES):
             before = breaker.read(gate.note, gate.closed_for)
@@ -365,6 +366,6 @@ class Breakers:
         return [info_of(name, gates.get(name) or GateInfo(name=breaker_gate(name))) for name in names]
 
     async def settle(self) -> None:
-        """This loop goes: what breakers were to tell the store later they tell now."""
+        """Write what every breaker has counted before this loop ends."""
         for known in self.known.values():
             await known.settle()

@@ -1,7 +1,8 @@
-"""Locks for user code, over processes and machines: an item in the store that its holder renews.
+"""Locks for user code, over processes and machines: a lock is an item in the store that its holder renews.
 
-A dead holder's lock ends with its ttl, so no lock is for ever and none is absolute: what must not be written by a late
-holder is protected by ``lock.token``, which grows with every holder. ``once.py`` builds on the same marks.
+The lock of a holder that died ends with its ttl. So a holder that was only slow may go on after another one began: a
+system that must refuse its late writes compares ``lock.token``, which grows with every holder. ``once.py`` builds on
+the same marks.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def pauses(seconds: float) -> Iterator[float]:
 
 
 def check_place(connections: Connections) -> None:
-    """A child of the pool has a memory of its own, where nobody else would see what it marks."""
+    """Refuse a ``memory://`` store in a process child: its memory is its own, and no other process sees it."""
     running = current_or_none()
     if running is not None and running.is_in_child and connections.url.startswith("memory://"):
         raise WindlassError(
@@ -82,7 +83,7 @@ class Mark:
         return bool(self.version) and (self._taken_away or time.monotonic() > self._until)
 
     async def take(self) -> Item:
-        """Try once. The item as it is now; ``version`` is set if it is ours."""
+        """Try to take the mark once. Answers the item as it is now; ``version`` is set if this process has it."""
         check_place(self._connections)
         try:
             done, item = await self._put(0, self._value, self._ttl)
@@ -110,7 +111,7 @@ class Mark:
         return done, item
 
     async def _withdraw(self) -> None:
-        """Whoever wanted it is gone, perhaps in the very moment it was granted."""
+        """Delete the mark after ``take`` was cancelled: the store may have granted it in that very moment."""
         with suppress(StoreError):
             store = (await self._connections.client()).store
             item = await read_one(store, self._shelf, self.name)
@@ -129,13 +130,13 @@ class Mark:
                 self._taken_away = True
 
     async def replace(self, value: bytes, ttl: int) -> bool:
-        """Put another value in its place and renew it no more. False: it was not ours any longer."""
+        """Put another value in the mark's place and renew it no more. False: this process had lost the mark."""
         await self._stop()
         done, item = await self._put(self.version, value, ttl)
         return done or item.body == value
 
     async def give_back(self) -> bool:
-        """False: it was not ours any longer. Where the store cannot be reached, the ttl ends it."""
+        """Delete the mark. False: this process had lost it. Where the store is out of reach, the ttl ends the mark."""
         await self._stop()
         try:
             done, item = await self._put(self.version, None, 0)

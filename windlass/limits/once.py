@@ -1,8 +1,8 @@
 """``once``: a block of code whose result is kept, so that a retry finds it instead of doing it again.
 
-While the block runs its mark is an item that is renewed like a lock; a dead holder's mark ends with its ttl. The result
-takes the mark's place. An error leaves nothing behind. This is as good as the block is quick to tell: what it did and
-died before it could say so is done again.
+While the block runs, this process holds an item in the store, a mark, and renews it like a lock; the mark of a
+process that died ends with its ttl. At the end the result takes the mark's place; after an error nothing is kept. A process that
+dies after the block has done its work and before the result is written leaves no result: the block runs again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _DONE, _UNDER_WAY = b"+", b"-"
 
 
 class Once:
-    """One block. ``done``: it was done before, and ``result`` is what came of it; else do it and set ``result``.
+    """One block. ``done``: the block was run before, and ``result`` is what it gave; else run it and set ``result``.
 
     A result found is plain JSON; ``run`` and ``call`` read it by the function's annotation.
     """

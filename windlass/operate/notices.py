@@ -1,7 +1,8 @@
 """Notifications, as an app declares them: ``@app.on_dead(...)`` and ``app.notify(...)``.
 
-Here is what is wanted, and the task that delivers. Workers find out what there is to tell (``worker/notifier.py``), and
-every delivery is a job: kept, retried, seen like any other. What notices do themselves is never a reason for another.
+This module keeps what an app declares, and has the task that delivers. Workers find out what there is to tell
+(``worker/notifier.py``). Every delivery is a job: kept, retried and listed like any other. The jobs of notices are
+never a reason for a notice.
 """
 
 from __future__ import annotations

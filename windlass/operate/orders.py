@@ -1,8 +1,8 @@
-"""Orders to workers: go quiet, go on, stop, serve another queue or leave one. An order lies on a shelf of the store
-under the worker's id, and a signal says that it is there: it is carried out at once, and one that a signal missed is
-read when the worker listens again.
+"""Orders to workers: go quiet, go on, stop, serve another queue or leave one. An order is an item on a shelf of the
+store, under the worker's id. A signal tells the worker to read it at once; a worker that missed the signal reads its
+orders when it listens again.
 
-Who gives orders does not wait until they are obeyed: what a worker is doing it says itself, at its next beat.
+Whoever gives an order does not wait until it is obeyed: a worker says at its next beat what it is doing.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
 """Where notices can go besides a function: a webhook, an e-mail. Sends one notice; when and how often is not decided
 here, and what fails raises, so that the job of the delivery is tried again.
+
+Every app imports this module, and few notify anybody: what only a delivery needs is imported when there is one.
 """
 
 from __future__ import annotations
@@ -7,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
-import hmac
 import importlib.util
 import time
 from collections.abc import Mapping, Sequence
@@ -17,11 +18,9 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from windlass.core.duration import Duration, to_ms
-from windlass.core.network_addresses import host_refusal, is_loopback, parse_allowed
 from windlass.core.notice import Notice
 from windlass.core.packages import pip_install
 from windlass.errors import ConfigError, WindlassError
-from windlass.support.outbound import OutboundError, post
 
 if TYPE_CHECKING:
     from email.message import EmailMessage
@@ -45,6 +44,8 @@ class Webhook:
         self, url: str, *, headers: Mapping[str, str] | None = None, secret: str = "", timeout: Duration = "10s",
         allow_private: bool | Sequence[str] = False,
     ) -> None:  # fmt: skip
+        from windlass.core.network_addresses import host_refusal, parse_allowed
+
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ConfigError(f"Webhook got the URL {url!r}; give one that begins with https:// or http://")
@@ -62,6 +63,8 @@ class Webhook:
             )
 
     async def send(self, notice: Notice) -> None:
+        from windlass.support.outbound import OutboundError, post
+
         body = msgspec.json.encode(notice)
         headers = {"content-type": "application/json", **self._headers, **self._signed(notice.id, body)}
         try:
@@ -80,6 +83,8 @@ class Webhook:
         stamp = str(int(time.time()))
         headers = {"webhook-id": id, "webhook-timestamp": stamp}
         if self._secret:
+            import hmac
+
             digest = hmac.new(self._secret, b".".join((id.encode(), stamp.encode(), body)), hashlib.sha256).digest()
             headers["webhook-signature"] = f"v1,{base64.b64encode(digest).decode()}"
         return headers
@@ -151,6 +156,8 @@ class Email:
 
     def _log_in(self, server: SMTP) -> None:
         import ssl
+
+        from windlass.core.network_addresses import is_loopback
 
         safe = self._tls or is_loopback(self._host)
         server.ehlo()

@@ -62,7 +62,7 @@ class App(Protocol):
 
 
 class Extras(msgspec.Struct, frozen=True):
-    """What was said of a work beside what it is made of."""
+    """What a work has besides its parts: callbacks, a name, an id, and how failures are taken."""
 
     then: tuple[Work[Any], ...] = ()
     on_error: tuple[Work[Any], ...] = ()
@@ -78,7 +78,7 @@ METHODS = {"name": "named", "id": "with_id"}
 
 
 def said_of(extras: Extras) -> list[str]:
-    """The methods by which it was said."""
+    """The methods by which these extras were given, as users write them."""
     names = [name for name in extras.__struct_fields__ if getattr(extras, name)]
     return [f"{METHODS.get(name, name)}()" for name in names]
 
