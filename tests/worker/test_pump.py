@@ -281,8 +281,8 @@ async def test_one_queue_may_be_named_without_a_list(app: Windlass) -> None:
     @app.task
     async def quick() -> None: ...
 
-    assert Worker(app, {"queues": "emails"}).plan.queues == ("emails",)
-    assert Worker(app, {}).plan.queues == ("default",)
+    assert Worker(app, {"queues": "emails"}).options.queues == ("emails",)
+    assert Worker(app, {}).options.queues == ("default",)
 
 
 async def test_a_worker_without_tasks_refuses_to_start(app: Windlass) -> None:
