@@ -1,8 +1,9 @@
 """``once``: a block of code whose result is kept, so that a retry finds it instead of doing it again.
 
 While the block runs, this process holds an item in the store, a mark, and renews it like a lock; the mark of a
-process that died ends with its ttl. At the end the result takes the mark's place; after an error nothing is kept. A process that
-dies after the block has done its work and before the result is written leaves no result: the block runs again.
+process that died ends with its ttl. At the end the result takes the mark's place; after an error nothing is kept. A
+process that dies after the block has done its work and before the result is written leaves no result: the block runs
+again.
 """
 
 from __future__ import annotations
