@@ -162,7 +162,7 @@ def test_options_reach_windlass(app: Celery) -> None:
     assert "on_crash" not in options()
     assert "on_crash" not in options(acks_late=True)
     assert options(ignore_result=True)["result"] is False
-    assert app.windlass.resolve("x", "q").max_crashes == 3
+    assert app.windlass.declared.resolve("x", "q").max_crashes == 3
 
 
 def test_at_most_once_by_setting() -> None:

@@ -92,9 +92,9 @@ async def test_a_failed_batch_tells_everyone_and_leaves_the_sender_usable(app: W
 async def test_a_store_gone_for_good_fails_waiting_instead_of_hanging(
     app: Windlass, faults: Faults, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from windlass.connections import client
+    from windlass.connections import waiter
 
-    monkeypatch.setattr(client, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(waiter, "PATIENCE_SECONDS", 0.2)
 
     @app.task
     async def work() -> None: ...

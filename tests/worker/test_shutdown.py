@@ -239,7 +239,7 @@ async def test_a_worker_serves_only_its_queues(app: Windlass, fleet: Fleet) -> N
 EAGER = """
 import os, signal, sys
 from windlass import Windlass
-from windlass.worker.hosting import run_worker
+from windlass.worker.running import run_worker
 
 app = Windlass("eager", sys.argv[1])
 
