@@ -16,7 +16,7 @@ def postgres_engine(server: PostgresServer) -> Engine:
 def postgres_loss(server: PostgresServer) -> Lose:
     async def lose(store: Store, id: str) -> None:
         assert isinstance(store, PostgresStore)
-        schema = store.place.schema
+        schema = store.location.schema
         found = server.command(f'SELECT n FROM "{schema}".jobs WHERE id = %s', (id,))
         for (n,) in found:
             for table in ("live", "ended", "jobs"):

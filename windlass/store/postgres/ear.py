@@ -17,7 +17,7 @@ import psycopg
 
 from windlass.store.jobs import Deliver
 from windlass.store.postgres.letters import Parts, unpack
-from windlass.store.postgres.place import Place
+from windlass.store.postgres.location import Location
 from windlass.store.postgres.session import KEPT_ALIVE
 
 log = logging.getLogger("windlass.store")
@@ -35,8 +35,8 @@ SELF = "\x07"
 class Ear:
     """What is said to the names of one process."""
 
-    def __init__(self, place: Place, name: str) -> None:
-        self._place, self._name = place, name
+    def __init__(self, location: Location, name: str) -> None:
+        self._location, self._name = location, name
         self.channel = f"windlass_{secrets.token_hex(8)}"
         self.names: dict[str, Deliver] = {}
         self._task: asyncio.Task[None] | None = None
@@ -84,7 +84,7 @@ class Ear:
             pause = min(2 * pause, longest)
 
     async def _hear(self) -> None:
-        settings: dict[str, Any] = {**KEPT_ALIVE, "application_name": f"{self._name} listens", **self._place.listen}
+        settings: dict[str, Any] = {**KEPT_ALIVE, "application_name": f"{self._name} listens", **self._location.listen}
         db = await psycopg.AsyncConnection.connect(**settings, autocommit=True, prepare_threshold=None)
         try:
             await db.execute(f"LISTEN {self.channel}")

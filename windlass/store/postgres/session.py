@@ -12,7 +12,7 @@ from psycopg.types.numeric import Int8Dumper
 from psycopg.types.string import TextLoader
 
 from windlass.errors import StoreError, StoreUnavailable, WindlassError
-from windlass.store.postgres.place import Place
+from windlass.store.postgres.location import Location
 
 KEPT_ALIVE = {
     "keepalives": "1", "keepalives_idle": "10", "keepalives_interval": "5", "keepalives_count": "3",
@@ -73,11 +73,11 @@ class Session:
         return self.db.closed or self.db.pgconn.status != pq.ConnStatus.OK
 
 
-def mapped(error: Exception, place: Place) -> WindlassError:
+def mapped(error: Exception, location: Location) -> WindlassError:
     """What a caller is told of the driver's error."""
     if isinstance(error, WindlassError):
         return error
     said = str(error).strip().partition("\n")[0] or type(error).__name__
     if isinstance(error, (*PASSING, psycopg.OperationalError, psycopg.InterfaceError)):
-        return StoreUnavailable(f"{place.shown}: {said}")
-    return StoreError(f"{place.shown}: {said}")
+        return StoreUnavailable(f"{location.shown}: {said}")
+    return StoreError(f"{location.shown}: {said}")

@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 
 from windlass.errors import StoreError, StoreOutdated
-from windlass.store.postgres.place import Place, quoted
+from windlass.store.postgres.location import Location, quoted
 
 SCHEMA = 1
 OURS = 0x57494E44
@@ -37,44 +37,44 @@ def lock_key(schema: str) -> int:
     return int.from_bytes(hashlib.blake2b(schema.encode(), digest_size=4).digest(), signed=True)
 
 
-def search_path(place: Place) -> str:
-    return f"{quoted(functions_of(place.schema))}, {quoted(place.schema)}, pg_catalog"
+def search_path(location: Location) -> str:
+    return f"{quoted(functions_of(location.schema))}, {quoted(location.schema)}, pg_catalog"
 
 
-def prepare(db: psycopg.Connection[Any], place: Place) -> None:
+def prepare(db: psycopg.Connection[Any], location: Location) -> None:
     """Make what is missing. Costs one look where nothing is."""
-    if _found(db, place) == (SCHEMA, True):
+    if _found(db, location) == (SCHEMA, True):
         return
     with db.transaction():
-        db.execute(f"SELECT pg_advisory_xact_lock({OURS}, {lock_key(place.schema)})")
-        version, functions = _found(db, place)
+        db.execute(f"SELECT pg_advisory_xact_lock({OURS}, {lock_key(location.schema)})")
+        version, functions = _found(db, location)
         if version is None:
-            db.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(place.schema)}")
-            db.execute(f"SET LOCAL search_path = {quoted(place.schema)}")
+            db.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(location.schema)}")
+            db.execute(f"SET LOCAL search_path = {quoted(location.schema)}")
             db.execute(read_sql("tables.sql"))
             db.execute("INSERT INTO windlass VALUES (1, $1)", (SCHEMA,))
             db.execute("INSERT INTO clock VALUES (1, 0, 0, 0, 0)")
         elif version > SCHEMA:
             raise StoreOutdated(
-                f"{place.shown} has version {version} and this Windlass knows {SCHEMA}: upgrade Windlass in this "
+                f"{location.shown} has version {version} and this Windlass knows {SCHEMA}: upgrade Windlass in this "
                 "process"
             )
         elif version < SCHEMA:
-            raise StoreError(f"{place.shown} has version {version}, which this Windlass cannot migrate")
+            raise StoreError(f"{location.shown} has version {version}, which this Windlass cannot migrate")
         if not functions:
-            name = quoted(functions_of(place.schema))
+            name = quoted(functions_of(location.schema))
             db.execute(f"CREATE SCHEMA {name}")
-            db.execute(f"SET LOCAL search_path = {search_path(place)}")
+            db.execute(f"SET LOCAL search_path = {search_path(location)}")
             db.execute(read_sql("functions.sql"))
 
 
-def _found(db: psycopg.Connection[Any], place: Place) -> tuple[int | None, bool]:
+def _found(db: psycopg.Connection[Any], location: Location) -> tuple[int | None, bool]:
     """The version of the tables, None where there are none; and whether this release's functions are there."""
     tables, functions = db.execute(
         "SELECT to_regclass($1)::oid, to_regnamespace($2)::oid",
-        (f"{quoted(place.schema)}.windlass", quoted(functions_of(place.schema))),
+        (f"{quoted(location.schema)}.windlass", quoted(functions_of(location.schema))),
     ).fetchone() or (None, None)
     if tables is None:
         return None, functions is not None
-    row = db.execute(f"SELECT schema FROM {quoted(place.schema)}.windlass").fetchone()
+    row = db.execute(f"SELECT schema FROM {quoted(location.schema)}.windlass").fetchone()
     return (row[0] if row else None), functions is not None

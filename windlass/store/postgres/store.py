@@ -19,7 +19,7 @@ from windlass.store.machine.store import MachineStore
 from windlass.store.machine.tx import Tx
 from windlass.store.postgres import mailboxes
 from windlass.store.postgres.ear import Ear
-from windlass.store.postgres.place import parse_url
+from windlass.store.postgres.location import parse_url
 from windlass.store.postgres.setup import SCHEMA
 from windlass.store.postgres.thread import Database
 from windlass.store.reads import StoreInfo
@@ -29,12 +29,12 @@ READ, RELAXED, DURABLE = Kind.READ, Kind.RELAXED, Kind.DURABLE
 
 
 class PostgresStore(MachineStore):
-    """Jobs in a schema of a PostgreSQL database. For the form of the URL see ``place.parse_url``."""
+    """Jobs in a schema of a PostgreSQL database. For the form of the URL see ``location.parse_url``."""
 
     def __init__(self, url: str, settings: StoreSettings, clock: Clock | None = None) -> None:
         self.url = url
-        self.place = parse_url(url, settings.name)
-        database = Database(self.place, settings, clock)
+        self.location = parse_url(url, settings.name)
+        database = Database(self.location, settings, clock)
         super().__init__(database)
         self._database: Database = database
         self._ear: Ear | None = None
@@ -69,10 +69,10 @@ class PostgresStore(MachineStore):
     async def listen(self, name: str, deliver: Deliver) -> None:
         if self._database.closed:
             raise StoreClosed()
-        if not self.place.listen:
+        if not self.location.listen:
             return
         if self._ear is None:
-            self._ear = Ear(self.place, self._database.name)
+            self._ear = Ear(self.location, self._database.name)
         ear = self._ear
         if name not in ear.names:
             await self._database.run(RELAXED, lambda tx: mailboxes.register(tx, name, ear.channel))
@@ -98,6 +98,6 @@ class PostgresStore(MachineStore):
             engine="postgres", version=version,
             durability="an accepted job survives a crash of the server (synchronous_commit is on)" if safe else
             "a crash of the server may undo the last moments (synchronous_commit=off)",
-            location=self.place.shown, warnings=[] if safe else ["synchronous_commit is off on this server"],
+            location=self.location.shown, warnings=[] if safe else ["synchronous_commit is off on this server"],
             details={"schema": str(SCHEMA), "jobs": str(jobs), "driver": f"psycopg {psycopg.__version__}"},
         )  # fmt: skip

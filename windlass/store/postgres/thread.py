@@ -23,8 +23,8 @@ from windlass.store.base import Clock, StoreSettings
 from windlass.store.machine.ops import Kind, Op, resolve
 from windlass.store.machine.tx import Memo, Tx
 from windlass.store.postgres.letters import pack
+from windlass.store.postgres.location import Location
 from windlass.store.postgres.mailboxes import channels
-from windlass.store.postgres.place import Place
 from windlass.store.postgres.session import PASSING, Session, connect, mapped
 from windlass.store.postgres.setup import OURS, lock_key, prepare, search_path
 from windlass.store.postgres.tx import ServerTx
@@ -50,8 +50,8 @@ class InDoubt(Exception):
 class Database:
     """A connection with its thread."""
 
-    def __init__(self, place: Place, settings: StoreSettings, clock: Clock | None) -> None:
-        self.place, self.clock, self.memo = place, clock, Memo(settings)
+    def __init__(self, location: Location, settings: StoreSettings, clock: Clock | None) -> None:
+        self.location, self.clock, self.memo = location, clock, Memo(settings)
         self.name = f"windlass {settings.name}"
         self.closed = True
         self.commits = 0
@@ -59,8 +59,8 @@ class Database:
         self._life = threading.Lock()
         self._thread: threading.Thread | None = None
         self._session: Session | None = None
-        path, key = search_path(place), f"{OURS}, {lock_key(place.schema)}"
-        timeout = f"SET LOCAL statement_timeout = {int(place.timeout * 1000)}; "
+        path, key = search_path(location), f"{OURS}, {lock_key(location.schema)}"
+        timeout = f"SET LOCAL statement_timeout = {int(location.timeout * 1000)}; "
         common = f"SET LOCAL search_path = {path}; {timeout}{FIXED}"
         instant = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
         lock = f"SELECT pg_advisory_xact_lock({key}); {instant}"
@@ -80,7 +80,7 @@ class Database:
             try:
                 self._connect()
             except Exception as error:
-                raise mapped(error, self.place) from error
+                raise mapped(error, self.location) from error
             self.closed = False
             self._thread = threading.Thread(target=self._serve, name="windlass-postgres", daemon=True)
             self._thread.start()
@@ -141,7 +141,7 @@ class Database:
             for op in batch:
                 again = error if len(batch) == 1 or isinstance(error, InDoubt) else self._attempt([op])
                 if again is not None:
-                    op.error = mapped(again.__cause__ if isinstance(again, InDoubt) else again, self.place)  # type: ignore[arg-type]
+                    op.error = mapped(again.__cause__ if isinstance(again, InDoubt) else again, self.location)  # type: ignore[arg-type]
         resolve(batch)
 
     def _attempt(self, batch: list[Op]) -> Exception | None:
@@ -224,9 +224,9 @@ class Database:
     # -- the connection
 
     def _connect(self) -> Session:
-        db = connect(self.place.server, self.name)
+        db = connect(self.location.server, self.name)
         try:
-            prepare(db, self.place)
+            prepare(db, self.location)
         except BaseException:
             db.close()
             raise

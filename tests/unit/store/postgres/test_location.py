@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from windlass.errors import ConfigError
-from windlass.store.postgres.place import parse_url
+from windlass.store.postgres.location import parse_url
 
 
 def test_the_schema_is_named_after_the_app_unless_given() -> None:

@@ -20,7 +20,7 @@ NAME_MAX = 50
 SECONDS = re.compile(r"\d{1,5}(\.\d+)?")
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """A parsed URL. ``server``: what libpq is told. ``listen``: the same for the connection that listens, which must
     not go through a pooler; empty where nobody listens and everybody polls. ``timeout``: seconds a call may take."""
 
@@ -35,7 +35,7 @@ class Place(NamedTuple):
         return f"{redact_url(self.url.partition('?')[0])} (schema {self.schema})"
 
 
-def parse_url(url: str, app: str) -> Place:
+def parse_url(url: str, app: str) -> Location:
     """``postgresql://user:password@host/database``, with what libpq knows and these options besides:
 
     ``schema``: where the app's tables are, ``windlass_APP`` unless given. ``listen``: the address of the server itself
@@ -53,7 +53,7 @@ def parse_url(url: str, app: str) -> Place:
     if not SECONDS.fullmatch(timeout) or float(timeout) <= 0:
         raise ConfigError(f"timeout is {timeout!r} in {redact_url(url)!r}: give seconds, more than 0")
     heard = {} if listen == "poll" else _libpq(listen, url) if listen else server
-    return Place(url, server, heard, schema, float(timeout))
+    return Location(url, server, heard, schema, float(timeout))
 
 
 def _libpq(address: str, url: str) -> dict[str, str]:
