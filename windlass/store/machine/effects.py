@@ -2,7 +2,8 @@
 
 A step of a transaction moves jobs and goes on; what that means is not done in passing. The parts are taken over by
 
-- ``graphs/todos.py``: nodes whose jobs have ended, to be spread along their edges;
+- ``graphs/todos.py``: nodes whose jobs have ended, to be spread along their edges, and graphs to be opened that jobs
+  have adopted;
 - ``flow/uniques.py``: unique keys that are free, for their successors;
 - ``flow/lanes.py``: keys that a running job left, and lanes that jobs joined or left.
 
@@ -13,6 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import NamedTuple
+
+from windlass.store.machine.graphs.nodes import GraphRow
 
 
 class LaneChange:
@@ -41,10 +44,11 @@ class LaneName(NamedTuple):
 class Effects:
     """What is still to be seen to."""
 
-    __slots__ = ("_freed", "_lanes", "_left", "_nodes")
+    __slots__ = ("_adopted", "_freed", "_lanes", "_left", "_nodes")
 
     def __init__(self) -> None:
         self._nodes: dict[int, int] = {}
+        self._adopted: list[GraphRow] = []
         self._lanes: dict[LaneName, LaneChange] = {}
         self._left: set[LaneName] = set()
         self._freed: list[tuple[str, int]] = []
@@ -54,6 +58,10 @@ class Effects:
     def nodes_ended(self, nodes: Iterable[tuple[int, int]]) -> None:
         """Jobs with these nodes have ended; each with the state it was in before."""
         self._nodes.update(nodes)
+
+    def graphs_adopted(self, graphs: Iterable[GraphRow]) -> None:
+        """Graphs that a job waits for from now on, as they are; none of their nodes is opened yet."""
+        self._adopted.extend(graphs)
 
     def lane(self, queue: str, name: str) -> LaneChange:
         """What happens to a lane, to be said there."""
@@ -70,9 +78,9 @@ class Effects:
     # -- taking over
 
     @property
-    def ended(self) -> bool:
-        """Whether nodes have ended."""
-        return bool(self._nodes)
+    def in_graphs(self) -> bool:
+        """Whether graphs are concerned."""
+        return bool(self._nodes or self._adopted)
 
     @property
     def freed(self) -> bool:
@@ -91,6 +99,10 @@ class Effects:
     def take_nodes(self) -> dict[int, int]:
         """Nodes that ended, with the state each was in before."""
         taken, self._nodes = self._nodes, {}
+        return taken
+
+    def take_adopted(self) -> list[GraphRow]:
+        taken, self._adopted = self._adopted, []
         return taken
 
     def take_lanes(self) -> dict[LaneName, LaneChange]:

@@ -122,7 +122,7 @@ async def test_jobs_that_wait_for_graphs_share_their_statements(bench: Bench, ma
         await bench.stage(group(f"{id}x", f"{id}y", id=f"{id}g", parent=id))
     with statements(bench) as seen:
         reply = await worker.exchange([move(one, Adopted(f"{one.id}g", replaced=True)) for one in claims], want=BATCH)
-    assert len(seen) <= 30, seen
+    assert len(seen) <= BUDGET, seen
     with statements(bench) as seen:
         await worker.exchange([move(claim, value(claim.id)) for claim in reply.claims], want=BATCH)
     assert len(seen) <= BUDGET, seen

@@ -47,7 +47,7 @@ def exchange(tx: Tx, worker: str, seq: int, moves: Sequence[Transition], want: W
     drain = claiming.claim_all(bool(view.alone), bool(view.held))
     _write(tx, row, claiming, refused)
     wake_for_plain(tx, promoted, but=row.n)
-    if tx.effects.ended or tx.todos:
+    if tx.effects.in_graphs or tx.todos:
         _go_on(tx, row)
     if opened or claiming.opened or is_gated(tx):
         wake_for_left(tx, opened + claiming.opened + follow(tx, openings=False), but=row.n)
@@ -58,7 +58,7 @@ def exchange(tx: Tx, worker: str, seq: int, moves: Sequence[Transition], want: W
 
 def _go_on(tx: Tx, row: WorkerRow) -> None:
     """More than one step may do, or claims found jobs that were over: the next exchange goes on with what is left."""
-    if tx.effects.ended:
+    if tx.effects.in_graphs:
         work_off(tx)
     if tx.todos:
         tx.run(tx.sql.tx.BUSY, (ids_json([row.n]),))

@@ -9,7 +9,7 @@ from windlass.core.graph import WORK, NewGraph, unfit
 from windlass.core.job import NewJob
 from windlass.core.links import Inject, Links
 from windlass.store.answers import Accept, GraphAnswer
-from windlass.store.machine.codes import to_text
+from windlass.store.machine.codes import WAITING, to_text
 from windlass.store.machine.graphs import retention
 from windlass.store.machine.graphs.nodes import STAGED, GraphRow
 from windlass.store.machine.graphs.opening import UnopenedNode, open_nodes, unopened_job
@@ -204,5 +204,8 @@ def adopt(tx: Tx, adoptions: Sequence[Adoption]) -> None:
     workset.flush()
     graphs = [adoption.graph for adoption in adoptions]
     commit_graphs(tx, [(graph.n, str(graph.id), graph.name) for graph in graphs])
-    todos = [Todo(TodoKind.OPEN, graph.n, 0, graph.n) for graph in graphs]
-    put_up(tx, [*todos, *(Todo(TodoKind.PRUNE, n, 0, n) for n in workset.doomed)])
+    for graph in graphs:
+        graph.state, graph.looked_at = WAITING, tx.now
+    tx.effects.graphs_adopted(graphs)
+    if workset.doomed:
+        put_up(tx, [Todo(TodoKind.PRUNE, n, 0, n) for n in workset.doomed])

@@ -90,6 +90,9 @@ class Step:
             self._all = len(kept) < WORK
             tx.todos = not self._all  # whoever puts up more from here on says so
             self._queue.extendleft(reversed(kept))
+        for graph in tx.effects.take_adopted():
+            self.workset.graphs.setdefault(graph.n, graph)
+            self.put_up(TodoKind.OPEN, graph.n)
         self._take_ended()
         self._gather()
         while True:
@@ -271,13 +274,13 @@ def put_up(tx: Tx, todos: list[Todo]) -> None:
 
 def work(tx: Tx) -> Counter[str]:
     """Take one step on todos, if there is anything to do; how many jobs became ready, by queue."""
-    return Step(tx).run() if tx.effects.ended or tx.todos else Counter()
+    return Step(tx).run() if tx.effects.in_graphs or tx.todos else Counter()
 
 
 def work_off(tx: Tx, step: Step | None = None) -> None:
     """Take one step on todos in a call that claims nothing: wake workers for the jobs that became ready and for the
     todos that are left, and see to what all of it means for lanes."""
-    if step is not None or tx.effects.ended or tx.todos:
+    if step is not None or tx.effects.in_graphs or tx.todos:
         for queue, count in (step or Step(tx)).run().items():
             tx.wake(queue, count)
         if tx.todos:
